@@ -1,0 +1,1 @@
+"""sparkgate: decides, with evidence, which runtime image restores a persisted KV cache correctly."""

@@ -1,0 +1,1 @@
+"""The pure core: bytes in, value or error out. No request, database, task, environment variable or clock."""

@@ -1,0 +1,1 @@
+"""One rank of one restore: plan, read, place, report."""

@@ -1,0 +1,1 @@
+"""The SparkCache rank-local store: its documents, streams and files."""

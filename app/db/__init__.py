@@ -1,0 +1,1 @@
+"""Engine, sessions and the declarative base."""

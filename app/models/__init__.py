@@ -1,0 +1,1 @@
+"""Tables, one family per file."""

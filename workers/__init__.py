@@ -1,0 +1,1 @@
+"""Processes around the control plane: rank workers on GPU nodes and the control worker."""
