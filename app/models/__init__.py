@@ -1,1 +1,63 @@
-"""Tables, one family per file."""
+"""Tables, one family per file. Importing this package registers all of them.
+
+Facts (layouts, sources, images, root documents, reports, events, readbacks' layers) are inserted once;
+state (attempts, devices, sessions) changes. `FACT_TABLES` and `STATE_TABLES` say which is which, and the
+migration grants the app role accordingly.
+"""
+
+from typing import Final
+
+from app.db.base import Base
+from app.models.accounts import Account, ApiKey, WebSession
+from app.models.images import Image
+from app.models.layouts import Layout
+from app.models.manifests import ManifestLocation, RootDocument
+from app.models.nodes import Device, Node
+from app.models.requests import IdempotencyRecord
+from app.models.restores import RankAttempt, RankReadback, RankReportRow, Readback, Restore, RestoreEvent
+from app.models.sources import SourceIdentityRow
+
+FACT_TABLES: Final = (
+    Layout,
+    RootDocument,
+    Image,
+    SourceIdentityRow,
+    RankReportRow,
+    RankReadback,
+    RestoreEvent,
+)
+STATE_TABLES: Final = (
+    Account,
+    ApiKey,
+    Node,
+    Device,
+    ManifestLocation,
+    Restore,
+    RankAttempt,
+    Readback,
+)
+PASSING_TABLES: Final = (WebSession, IdempotencyRecord)
+
+__all__ = [
+    "FACT_TABLES",
+    "PASSING_TABLES",
+    "STATE_TABLES",
+    "Account",
+    "ApiKey",
+    "Base",
+    "Device",
+    "IdempotencyRecord",
+    "Image",
+    "Layout",
+    "ManifestLocation",
+    "Node",
+    "RankAttempt",
+    "RankReadback",
+    "RankReportRow",
+    "Readback",
+    "Restore",
+    "RestoreEvent",
+    "RootDocument",
+    "SourceIdentityRow",
+    "WebSession",
+]

@@ -1,0 +1,68 @@
+"""Settings: every environment variable of sparkgate, read once, typed, with its unit in its name.
+
+Every variable carries the prefix ``SPARKGATE_``; a field ``lease_s`` is set by ``SPARKGATE_LEASE_S``.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+MIB = 1024 * 1024
+
+
+class Settings(BaseSettings):
+    """What an operator may set. Defaults serve ``make up`` on one machine."""
+
+    model_config = SettingsConfigDict(env_prefix="SPARKGATE_", extra="ignore", frozen=True)
+
+    home: Path = Field(default=Path(".sparkgate"), description="state of an embedded installation")
+
+    # Control plane
+    database_url: SecretStr | None = Field(default=None, description="PostgreSQL as the app role")
+    owner_database_url: SecretStr | None = Field(default=None, description="PostgreSQL as the owner role")
+    broker_url: SecretStr | None = Field(default=None, description="Redis or Valkey, redis://…")
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=1, le=65535)
+    cookie_secure: bool = Field(default=False, description="send the session cookie over HTTPS only")
+    session_s: int = Field(default=12 * 3600, ge=60)
+    secret_key_file: Path | None = Field(default=None, description="key of the page tokens' MAC")
+    pool_connections: int = Field(default=20, ge=1)
+    pool_wait_s: float = Field(default=10.0, gt=0)
+
+    # Scheduling
+    lease_s: float = Field(default=30.0, ge=1, description="how long a silent rank keeps its device")
+    ready_deadline_s: float = Field(default=600.0, ge=1, description="admission to ready on every rank")
+    resend_first_s: float = Field(default=5.0, gt=0)
+    resend_cap_s: float = Field(default=60.0, gt=0)
+    resend_limit: int = Field(default=8, ge=0, description="sends of one rank before it counts as lost")
+    node_silence_s: float = Field(default=30.0, ge=1, description="a node not heard for so long is away")
+    resident_s: int = Field(default=600, ge=1, description="how long restored pages stay unless told else")
+    housekeeping_s: float = Field(default=1.0, gt=0)
+
+    # A GPU node
+    control_url: str = "http://127.0.0.1:8080"
+    api_key_file: Path | None = Field(default=None, description="file with the node's API key, mode 0600")
+    node: str = Field(default="local", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
+    devices: Annotated[tuple[str, ...], NoDecode] = ("host0",)
+    device: str | None = Field(default=None, description="the one device of a rank worker process")
+    store_roots: Annotated[tuple[Path, ...], NoDecode] = ()
+    scan_s: float = Field(default=5.0, gt=0, description="seconds between two inventory scans")
+    pool_bytes: int = Field(default=2048 * MIB, ge=1, description="page pool of one host device")
+    readers: int = Field(default=4, ge=1, le=32)
+
+    @field_validator("devices", "store_roots", mode="before")
+    @classmethod
+    def _split_list(cls, value: object) -> object:
+        """``a,b`` for names, as people write lists in environment variables."""
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+
+@lru_cache(maxsize=1)
+def settings() -> Settings:
+    """The process's settings, read from the environment on first use."""
+    return Settings()

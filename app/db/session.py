@@ -1,0 +1,81 @@
+"""Engine and sessions: one transaction per request or task, messages only after its commit."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import Engine, create_engine, func, select
+from sqlalchemy.orm import Session, sessionmaker
+
+from app.config import Settings
+
+_AFTER_COMMIT: Final = "sparkgate.after_commit"
+
+
+class Database:
+    """The connection pool of one process and the only way to open a transaction."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._sessions = sessionmaker(engine, expire_on_commit=False, autoflush=True)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """One read-write transaction: committed on leaving, rolled back on any error.
+
+        What `after_commit` collected runs once the commit has succeeded, never before and never
+        after a rollback. SQLAlchemy's own event also fires when a SAVEPOINT is released.
+        """
+        with self._sessions() as session, session.begin():
+            yield session
+        run_after_commit(session)
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """One read-only transaction with a single snapshot of the data."""
+        with self._sessions() as session, session.begin():
+            session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+            yield session
+            session.rollback()
+
+    def dispose(self) -> None:
+        """Close every pooled connection."""
+        self.engine.dispose()
+
+
+def after_commit(session: Session, action: Callable[[], None]) -> None:
+    """Have `action` run once the outer transaction of `session` is committed."""
+    session.info.setdefault(_AFTER_COMMIT, []).append(action)
+
+
+def run_after_commit(session: Session) -> None:
+    """Run and forget the collected actions, in the order they were added."""
+    actions: list[Callable[[], None]] = session.info.pop(_AFTER_COMMIT, [])
+    for action in actions:
+        action()
+
+
+def database_time(session: Session) -> datetime:
+    """The database's clock now (not the transaction's start): the only clock leases know."""
+    now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+    return now
+
+
+def open_database(settings: Settings) -> Database:
+    """The pool for the app role.
+
+    Raises:
+        ValueError: no database URL is set.
+    """
+    if settings.database_url is None:
+        raise ValueError("SPARKGATE_DATABASE_URL: expected postgresql+psycopg://…, found nothing")
+    engine = create_engine(
+        settings.database_url.get_secret_value(),
+        pool_size=settings.pool_connections,
+        max_overflow=0,
+        pool_timeout=settings.pool_wait_s,
+        pool_pre_ping=True,
+        connect_args={"connect_timeout": 5, "application_name": "sparkgate", "options": "-c timezone=UTC"},
+    )
+    return Database(engine)

@@ -1,0 +1,32 @@
+"""Runtime images under their three digests."""
+
+from uuid import UUID
+
+from sqlalchemy import ForeignKey
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from app.db.base import Base, CreatedAt, Id, Sha256
+from app.models.sources import SourceIdentityRow
+
+
+class Image(Base):
+    """A container image. `config_id`, `manifest_digest` and `index_digest` are never the same thing.
+
+    `origin` says how we know of it: `registered` by a client, or `imported-record`, retold from a public
+    record and neither run nor judged here.
+    """
+
+    __tablename__ = "image"
+
+    id: Mapped[Id]
+    config_id: Mapped[Sha256 | None] = mapped_column(unique=True)
+    manifest_digest: Mapped[Sha256 | None] = mapped_column(unique=True)
+    index_digest: Mapped[Sha256 | None] = mapped_column(unique=True)
+    title: Mapped[str]
+    origin: Mapped[str]
+    record: Mapped[str | None] = mapped_column(doc="what the imported record says, and where it stands")
+    source_id: Mapped[UUID | None] = mapped_column(ForeignKey("source_identity.id"))
+    created_at: Mapped[CreatedAt]
+    created_by: Mapped[str]
+
+    source: Mapped[SourceIdentityRow | None] = relationship()

@@ -1,0 +1,166 @@
+"""Restores, their rank attempts, and what the ranks reported."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, UniqueConstraint
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from app.db.base import Base, CreatedAt, Id, Sha256
+from app.models.nodes import Device
+
+
+class Restore(Base):
+    """One order over all ranks of a snapshot. `outcome` is written once (a trigger sees to it)."""
+
+    __tablename__ = "restore"
+    __table_args__ = (
+        CheckConstraint(
+            "state IN ('waiting','running','publishing','retracting','resident','releasing','finished')",
+            name="state_is_known",
+        ),
+        CheckConstraint(
+            "outcome IN ('restored','corrupt','incomplete','failed')",
+            name="outcome_is_known",
+        ),
+        CheckConstraint("decision IN ('publish','retract')", name="decision_is_known"),
+        CheckConstraint(
+            "(outcome IS NULL) = (state IN ('waiting','running','publishing','retracting'))",
+            name="outcome_fits_state",
+        ),
+        Index("ix_restore_created", "created_at", "id"),
+        Index("ix_restore_open", "created_at", postgresql_where="state <> 'finished'"),
+    )
+
+    id: Mapped[Id]
+    created_at: Mapped[CreatedAt]
+    created_by: Mapped[str]
+    context_digest: Mapped[Sha256]
+    rank_zero_storage_key: Mapped[Sha256]
+    layout_sha256: Mapped[Sha256] = mapped_column(ForeignKey("layout.sha256"))
+    rank_count: Mapped[int]
+    span_tokens: Mapped[int]
+    resident_s: Mapped[int]
+    state: Mapped[str] = mapped_column(server_default="waiting")
+    outcome: Mapped[str | None]
+    problem: Mapped[dict[str, Any] | None] = mapped_column(JSONB, doc="code, rank, detail of the first cause")
+    decision: Mapped[str | None]
+    epoch: Mapped[int] = mapped_column(server_default="0")
+    decided_at: Mapped[datetime | None]
+    admitted_at: Mapped[datetime | None]
+    ready_deadline_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    resident_until: Mapped[datetime | None]
+    release_reason: Mapped[str | None]
+    released_at: Mapped[datetime | None]
+    version: Mapped[int] = mapped_column(server_default="1")
+
+    attempts: Mapped[list["RankAttempt"]] = relationship(
+        back_populates="restore", order_by="(RankAttempt.rank, RankAttempt.number)"
+    )
+    __mapper_args__ = {"version_id_col": version}  # noqa: RUF012
+
+
+class RankAttempt(Base):
+    """One try of one rank. `token` is the fencing token: every later write of the worker must show it."""
+
+    __tablename__ = "rank_attempt"
+    __table_args__ = (
+        UniqueConstraint("restore_id", "rank", "number"),
+        CheckConstraint(
+            "state IN ('waiting','claimed','running','ready','reported','lost','cancelled')",
+            name="state_is_known",
+        ),
+        Index("ix_rank_attempt_open", "lease_expires_at", postgresql_where="ended_at IS NULL"),
+        Index("ix_rank_attempt_device", "device_id", postgresql_where="pages_released_at IS NULL"),
+    )
+
+    id: Mapped[Id]
+    restore_id: Mapped[UUID] = mapped_column(ForeignKey("restore.id"))
+    rank: Mapped[int]
+    number: Mapped[int] = mapped_column(server_default="1")
+    device_id: Mapped[UUID] = mapped_column(ForeignKey("device.id"))
+    root_document_sha256: Mapped[Sha256] = mapped_column(ForeignKey("root_document.sha256"))
+    root_path: Mapped[str]
+    pages_bytes: Mapped[int] = mapped_column(doc="what the rank's pages take from the device's pool")
+    created_at: Mapped[CreatedAt]
+
+    state: Mapped[str] = mapped_column(server_default="waiting")
+    outcome: Mapped[str | None]
+    problem: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+    progress: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+
+    send_count: Mapped[int] = mapped_column(server_default="0")
+    sent_at: Mapped[datetime | None]
+    next_send_at: Mapped[datetime | None]
+
+    token: Mapped[int | None] = mapped_column(BigInteger)
+    device_generation: Mapped[int | None]
+    claimed_at: Mapped[datetime | None]
+    lease_expires_at: Mapped[datetime | None]
+    ready_at: Mapped[datetime | None]
+    acknowledged_epoch: Mapped[int | None]
+    acknowledged_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    pages_released_at: Mapped[datetime | None]
+
+    restore: Mapped[Restore] = relationship(back_populates="attempts")
+    device: Mapped[Device] = relationship()
+    report: Mapped["RankReportRow | None"] = relationship(back_populates="attempt", uselist=False)
+
+
+class RankReportRow(Base):
+    """The report document of one attempt, byte for byte as the worker sent it."""
+
+    __tablename__ = "rank_report"
+
+    attempt_id: Mapped[UUID] = mapped_column(ForeignKey("rank_attempt.id"), primary_key=True)
+    document: Mapped[bytes]
+    sha256: Mapped[Sha256]
+    service_start_ns: Mapped[int] = mapped_column(doc="from the claim's answer to the start of service")
+    claim_round_trip_ns: Mapped[int] = mapped_column(doc="bounds the error of the common clock")
+    received_at: Mapped[CreatedAt]
+
+    attempt: Mapped[RankAttempt] = relationship(back_populates="report")
+
+
+class RestoreEvent(Base):
+    """What happened to a restore, in order; rows are only added."""
+
+    __tablename__ = "restore_event"
+    __table_args__ = (Index("ix_restore_event_restore", "restore_id", "id"),)
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    restore_id: Mapped[UUID] = mapped_column(ForeignKey("restore.id"))
+    at: Mapped[CreatedAt]
+    kind: Mapped[str]
+    rank: Mapped[int | None]
+    detail: Mapped[str]
+
+
+class Readback(Base):
+    """A request to read the published pages back and digest them on every rank."""
+
+    __tablename__ = "readback"
+
+    id: Mapped[Id]
+    restore_id: Mapped[UUID] = mapped_column(ForeignKey("restore.id"), index=True)
+    created_at: Mapped[CreatedAt]
+    created_by: Mapped[str]
+    ended_at: Mapped[datetime | None]
+    problem: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+
+    ranks: Mapped[list["RankReadback"]] = relationship(order_by="RankReadback.rank")
+
+
+class RankReadback(Base):
+    """The per-layer digests one rank read back from its pages."""
+
+    __tablename__ = "rank_readback"
+
+    readback_id: Mapped[UUID] = mapped_column(ForeignKey("readback.id"), primary_key=True)
+    rank: Mapped[int] = mapped_column(primary_key=True)
+    layers: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
+    received_at: Mapped[CreatedAt]

@@ -1,0 +1,65 @@
+"""The Celery object, the queue names and the task names. No task body, no database.
+
+The database is the queue that counts: a message only wakes a worker, and a lost or doubled message
+changes nothing (the claim over HTTP decides). So there is no result backend and no publish retry.
+"""
+
+from typing import Final
+
+from celery import Celery
+
+from app.config import Settings
+
+RANK_RESTORE: Final = "rank.restore"
+RANK_READBACK: Final = "rank.readback"
+RANK_DISCARD: Final = "rank.discard"
+HOUSEKEEPING: Final = "control.housekeeping"
+
+CONTROL_QUEUE: Final = "control"
+
+# A broker that does not answer must not hold a request: what was not sent now is re-sent.
+CONNECT_TIMEOUT_S: Final = 1.0
+
+
+def device_queue(node: str, device: str) -> str:
+    """Name of the one queue of one device: ``gpu.<node>.<device>``."""
+    return f"gpu.{node}.{device}"
+
+
+def create_queue(settings: Settings) -> Celery:
+    """The Celery application for one process.
+
+    Raises:
+        ValueError: no broker URL is set.
+    """
+    if settings.broker_url is None:
+        raise ValueError("SPARKGATE_BROKER_URL: expected redis://…, found nothing")
+    celery = Celery("sparkgate", broker=settings.broker_url.get_secret_value(), set_as_current=False)
+    celery.conf.update(
+        task_ignore_result=True,
+        task_acks_late=False,
+        task_publish_retry=False,
+        task_serializer="json",
+        accept_content=["json"],
+        task_default_queue=CONTROL_QUEUE,
+        worker_prefetch_multiplier=1,
+        worker_hijack_root_logger=False,
+        worker_enable_remote_control=False,
+        worker_send_task_events=False,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_connection_timeout=CONNECT_TIMEOUT_S,
+        broker_transport_options={
+            "socket_connect_timeout": CONNECT_TIMEOUT_S,
+            "socket_timeout": 5.0,
+            "max_retries": 0,
+        },
+        beat_schedule={
+            "housekeeping": {
+                "task": HOUSEKEEPING,
+                "schedule": settings.housekeeping_s,
+                "options": {"queue": CONTROL_QUEUE, "expires": settings.housekeeping_s * 5},
+            }
+        },
+    )
+    return celery

@@ -1,0 +1,115 @@
+"""Idempotency-Key: the same request twice is one request (draft-ietf-httpapi-idempotency-key-header)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Final
+
+from fastapi import Depends, Header, Response
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from app.core.digest import sha256
+from app.db.session import database_time
+from app.errors import BadRequest, Conflict, Refused
+from app.models import IdempotencyRecord
+
+KEPT: Final = timedelta(hours=24)
+LONGEST_KEY: Final = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a request was answered: kept, and given again to its repetition."""
+
+    status: int
+    body: bytes
+    location: str | None = None
+
+    def response(self, *, replayed: bool) -> Response:
+        headers = {"Idempotent-Replayed": "true"} if replayed else {}
+        if self.location:
+            headers["Location"] = self.location
+        if self.status == 202:
+            headers["Retry-After"] = "1"
+        return Response(self.body, status_code=self.status, media_type="application/json", headers=headers)
+
+
+def idempotency_key(
+    key: Annotated[
+        str | None,
+        Header(alias="Idempotency-Key", description="A new UUID per wanted effect; kept for 24 hours"),
+    ] = None,
+) -> str:
+    """The key as sent, with or without the quotes of a structured header string.
+
+    Raises:
+        BadRequest: missing, empty or too long.
+    """
+    text = (key or "").strip().strip('"')
+    if not text or len(text) > LONGEST_KEY:
+        raise BadRequest(
+            f"Idempotency-Key: expected 1 to {LONGEST_KEY} characters, found {len(text)}",
+            code="idempotency-key-missing",
+        )
+    return text
+
+
+IdempotencyKey = Annotated[str, Depends(idempotency_key)]
+
+
+def answer_once(
+    session: Session, *, principal: str, key: str, request: bytes, produce: Callable[[], Answer]
+) -> Response:
+    """Run `produce` for a new key, or repeat the answer kept for it.
+
+    Args:
+        session: the transaction in which `produce` works; the answer is kept in the same one, so that
+            neither exists without the other.
+        principal: keys of different principals never meet.
+        request: method, path and canonical body; what the key stands for.
+
+    Raises:
+        Conflict: the first request with this key is still running.
+        Refused: the key was used for another request.
+    """
+    lock = func.pg_try_advisory_xact_lock(func.hashtextextended(f"idempotency\n{principal}\n{key}", 0))
+    if not session.execute(select(lock)).scalar_one():
+        raise Conflict(
+            f"Idempotency-Key {key}: the first request with it is still running; ask again",
+            code="idempotency-in-flight",
+            headers={"Retry-After": "1"},
+        )
+    fingerprint, now = sha256(request), database_time(session)
+    kept = session.get(IdempotencyRecord, (principal, key))
+    if kept is not None and kept.expires_at > now:
+        return _replay(kept, fingerprint=fingerprint)
+    answer = produce()
+    _keep(session, principal=principal, key=key, fingerprint=fingerprint, answer=answer, now=now)
+    return answer.response(replayed=False)
+
+
+def _replay(kept: IdempotencyRecord, *, fingerprint: str) -> Response:
+    if kept.fingerprint != fingerprint:
+        raise Refused(
+            f"Idempotency-Key {kept.key}: used at {kept.created_at:%Y-%m-%dT%H:%M:%SZ} for another request",
+            code="idempotency-key-reused",
+        )
+    return Answer(status=kept.status, body=kept.body, location=kept.location).response(replayed=True)
+
+
+def _keep(
+    session: Session, *, principal: str, key: str, fingerprint: str, answer: Answer, now: datetime
+) -> None:
+    session.merge(
+        IdempotencyRecord(
+            principal=principal,
+            key=key,
+            fingerprint=fingerprint,
+            status=answer.status,
+            location=answer.location,
+            body=answer.body,
+            created_at=now,
+            expires_at=now + KEPT,
+        )
+    )

@@ -1,0 +1,82 @@
+"""Lists by key, never by offset: opaque page tokens that cannot be forged or used elsewhere."""
+
+import base64
+import binascii
+import hmac
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Final
+from uuid import UUID
+
+from fastapi import Depends, Query, Request
+
+from app.core.canonical_json import decode_canonical, encode_canonical
+from app.core.errors import CoreError
+from app.errors import BadRequest
+
+DEFAULT_SIZE: Final = 50
+LARGEST_SIZE: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """The last row of the page before: rows follow in descending (created_at, id)."""
+
+    created_at: datetime
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What one request asks of a list."""
+
+    size: int
+    after: Cursor | None
+    secret: bytes
+    scope: str
+
+    def token(self, cursor: Cursor) -> str:
+        """The opaque token with which the next request goes on after `cursor`."""
+        body = encode_canonical([cursor.created_at.isoformat(), str(cursor.id)])
+        return base64.urlsafe_b64encode(_mac(self.secret, scope=self.scope, body=body) + body).decode()
+
+
+def _mac(secret: bytes, *, scope: str, body: bytes) -> bytes:
+    return hmac.digest(secret, scope.encode() + b"\0" + body, "sha256")[:16]
+
+
+def _read_token(text: str, *, secret: bytes, scope: str) -> Cursor:
+    refused = BadRequest("page_token: not a token of this list and these filters", code="page-token-invalid")
+    try:
+        raw = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise refused from error
+    if not hmac.compare_digest(raw[:16], _mac(secret, scope=scope, body=raw[16:])):
+        raise refused
+    try:
+        created_at, row_id = decode_canonical(raw[16:], subject="page token")
+        return Cursor(created_at=datetime.fromisoformat(created_at), id=UUID(row_id))
+    except (CoreError, ValueError, TypeError) as error:
+        raise refused from error
+
+
+def page(
+    request: Request,
+    page_size: Annotated[
+        int, Query(ge=0, description=f"0: default ({DEFAULT_SIZE}); more than {LARGEST_SIZE}: {LARGEST_SIZE}")
+    ] = 0,
+    page_token: Annotated[str | None, Query(max_length=512, description="from `next_page_token`")] = None,
+) -> Page:
+    """The page a list request asks for; a token fits its own path and filters only."""
+    secret: bytes = request.app.state.page_secret
+    filters = sorted(
+        (name, value)
+        for name, value in request.query_params.multi_items()
+        if name not in {"page_size", "page_token"}
+    )
+    scope = f"{request.url.path}?{filters}"
+    after = _read_token(page_token, secret=secret, scope=scope) if page_token else None
+    return Page(size=min(page_size or DEFAULT_SIZE, LARGEST_SIZE), after=after, secret=secret, scope=scope)
+
+
+PageDep = Annotated[Page, Depends(page)]

@@ -1,0 +1,194 @@
+"""How an exception looks to a client: one table from errors to application/problem+json (RFC 9457)."""
+
+import logging
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.orm.exc import StaleDataError
+from starlette.exceptions import HTTPException
+
+from app.core.errors import CoreError
+from app.errors import AppError, FieldProblem
+
+MEDIA_TYPE: Final = "application/problem+json"
+log = logging.getLogger(__name__)
+
+# Every code a client can meet, with the sentence its page explains it by (/docs/problems#code).
+PROBLEMS: Final[dict[str, tuple[int, str]]] = {
+    "bad-request": (400, "The request is not well-formed"),
+    "idempotency-key-missing": (400, "This request needs an Idempotency-Key header"),
+    "page-token-invalid": (400, "The page token does not belong to this list"),
+    "unauthenticated": (401, "No API key was sent"),
+    "key-refused": (401, "The API key is unknown, expired or revoked"),
+    "forbidden": (403, "This is not allowed"),
+    "scope-missing": (403, "The key lacks the scope this needs"),
+    "other-node": (403, "The key speaks for another node"),
+    "not-found": (404, "There is no such thing"),
+    "method-not-allowed": (405, "The resource does not know this method"),
+    "conflict": (409, "The state of the resource does not allow this"),
+    "idempotency-in-flight": (409, "The same request is being worked on"),
+    "attempt-not-claimable": (409, "The rank attempt cannot be claimed"),
+    "fencing-token-stale": (409, "The fencing token is not the current one"),
+    "lease-lost": (409, "The lease of the rank attempt has expired"),
+    "report-differs": (409, "Another report was already received"),
+    "epoch-stale": (409, "The epoch is not the one decided"),
+    "snapshot-incomplete": (409, "Not every rank of the snapshot is there"),
+    "snapshot-ambiguous": (409, "More than one snapshot fits"),
+    "devices-missing": (409, "A node has too few devices for its ranks"),
+    "not-published": (409, "The pages are not published"),
+    "not-resident": (409, "The restore holds no pages"),
+    "gone": (410, "The pages have been discarded"),
+    "content-too-large": (413, "The body is too large"),
+    "unsupported-media-type": (415, "The body's media type is not supported"),
+    "refused": (422, "The request is understood but wrong"),
+    "validation-failed": (422, "Parts of the request are wrong"),
+    "document-refused": (422, "The document is not valid"),
+    "idempotency-key-reused": (422, "The Idempotency-Key was used for another request"),
+    "internal-error": (500, "Something went wrong on our side"),
+    "unavailable": (503, "The service cannot answer now"),
+    "database-unavailable": (503, "The database cannot be reached now"),
+}
+
+
+class FieldProblemBody(BaseModel):
+    pointer: str = Field(examples=["/context_digest"])
+    detail: str = Field(examples=["expected 64 lower-case hexadecimal digits, found 'abc'"])
+
+
+class ProblemBody(BaseModel):
+    """application/problem+json (RFC 9457)."""
+
+    type: str = Field(examples=["/docs/problems#not-found"])
+    title: str = Field(examples=["There is no such thing"])
+    status: int = Field(examples=[404])
+    detail: str
+    instance: str = Field(examples=["/api/v1/restores/7e1c…"])
+    code: str = Field(examples=["not-found"])
+    request_id: str
+    errors: list[FieldProblemBody] = Field(default_factory=list)
+
+
+def problem_response(request: Request, error: AppError) -> JSONResponse:
+    """The answer for one application error."""
+    title = PROBLEMS.get(error.code, (error.status, HTTPStatus(error.status).phrase))[1]
+    body = ProblemBody(
+        type=f"/docs/problems#{error.code}",
+        title=title,
+        status=error.status,
+        detail=error.detail,
+        instance=request.url.path,
+        code=error.code,
+        request_id=getattr(request.state, "request_id", ""),
+        errors=[FieldProblemBody(pointer=part.pointer, detail=part.detail) for part in error.errors],
+    )
+    return JSONResponse(
+        body.model_dump(), status_code=error.status, media_type=MEDIA_TYPE, headers=error.headers
+    )
+
+
+class _Status(AppError):
+    """An error with a status chosen at run time (routing errors, server errors)."""
+
+    def __init__(self, status: int, detail: str, **rest: Any) -> None:
+        super().__init__(detail, **rest)
+        self.status = status  # type: ignore[misc]  # a class constant everywhere else
+
+
+def _of_http(error: HTTPException) -> AppError:
+    codes = {404: "not-found", 405: "method-not-allowed", 413: "content-too-large", 415: "unsupported-media-type"}
+    code = codes.get(error.status_code, "bad-request" if error.status_code < 500 else "internal-error")
+    detail = error.detail or HTTPStatus(error.status_code).phrase
+    return _Status(error.status_code, detail, code=code, headers=dict(error.headers or {}))
+
+
+def _of_validation(error: RequestValidationError) -> AppError:
+    parts = tuple(_field_problem(part) for part in error.errors())
+    malformed = any(part["type"] == "json_invalid" for part in error.errors())
+    if malformed:
+        return _Status(400, "body: expected JSON", code="bad-request", errors=parts)
+    names = ", ".join(part.pointer for part in parts)
+    return _Status(422, f"{names}: not as expected", code="validation-failed", errors=parts)
+
+
+def _field_problem(part: dict[str, Any]) -> FieldProblem:
+    pointer = "/" + "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in part["loc"][1:])
+    found = part.get("input")
+    shown = f", found {found!r:.120}" if isinstance(found, str | int | float | bool) or found is None else ""
+    where = "" if part["loc"][0] == "body" else f"{part['loc'][0]} "
+    return FieldProblem(pointer=pointer, detail=f"{where}{part['msg']}{shown}")
+
+
+def _of_core(error: CoreError) -> AppError:
+    return _Status(422, str(error), code="document-refused")
+
+
+def _of_stale(_: StaleDataError) -> AppError:
+    return _Status(409, "the resource was changed meanwhile; ask again", code="conflict")
+
+
+def _of_database(error: Exception) -> AppError:
+    log.error("database: %s", error)
+    return _Status(
+        503, "the database cannot be reached now", code="database-unavailable", headers={"Retry-After": "2"}
+    )
+
+
+def install_problem_handlers(app: FastAPI) -> None:
+    """Answer every error, routing errors included, with problem+json."""
+
+    @app.exception_handler(AppError)
+    def _app(request: Request, error: AppError) -> JSONResponse:
+        return problem_response(request, error)
+
+    @app.exception_handler(Exception)
+    def _unexpected(request: Request, error: Exception) -> JSONResponse:
+        log.exception("unexpected error in %s", request.url.path, exc_info=error)
+        return problem_response(request, _Status(500, "unexpected error; the log has it", code="internal-error"))
+
+    for kind, translate in (
+        (HTTPException, _of_http),
+        (RequestValidationError, _of_validation),
+        (CoreError, _of_core),
+        (StaleDataError, _of_stale),
+        (OperationalError, _of_database),
+        (PoolTimeoutError, _of_database),
+    ):
+        _install(app, kind=kind, translate=translate)
+
+
+def _install(app: FastAPI, *, kind: Any, translate: Any) -> None:
+    @app.exception_handler(kind)
+    def _translated(request: Request, error: Any) -> JSONResponse:
+        return problem_response(request, translate(error))
+
+
+def problem_responses(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI `responses` for one operation: each problem with an example."""
+    responses: dict[int | str, dict[str, Any]] = {}
+    for code in ("unauthenticated", "scope-missing", "validation-failed", *codes):
+        status, title = PROBLEMS[code]
+        entry = responses.setdefault(
+            status, {"model": ProblemBody, "description": title, "content": {MEDIA_TYPE: {"examples": {}}}}
+        )
+        entry["content"][MEDIA_TYPE]["examples"][code] = {"summary": title, "value": _example(code)}
+    return responses
+
+
+def _example(code: str) -> dict[str, Any]:
+    status, title = PROBLEMS[code]
+    return {
+        "type": f"/docs/problems#{code}",
+        "title": title,
+        "status": status,
+        "detail": title,
+        "instance": "/api/v1/…",
+        "code": code,
+        "request_id": "5f0c1d4e9a7b4f6f8f0f1b2c3d4e5f60",
+        "errors": [],
+    }
