@@ -3,9 +3,10 @@
 import base64
 import binascii
 import hmac
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Protocol, TypeVar
 from uuid import UUID
 
 from fastapi import Depends, Query, Request
@@ -39,6 +40,27 @@ class Page:
         """The opaque token with which the next request goes on after `cursor`."""
         body = encode_canonical([cursor.created_at.isoformat(), str(cursor.id)])
         return base64.urlsafe_b64encode(_mac(self.secret, scope=self.scope, body=body) + body).decode()
+
+
+class Keyed(Protocol):
+    """A row of a list: its place is (created_at, id)."""
+
+    @property
+    def created_at(self) -> datetime: ...
+
+    @property
+    def id(self) -> UUID: ...
+
+
+Row = TypeVar("Row", bound=Keyed)
+
+
+def next_token(page: Page, rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
+    """The rows to show of `page.size + 1` fetched ones, and the token of what follows ("" at the end)."""
+    if len(rows) <= page.size:
+        return rows, ""
+    shown = rows[: page.size]
+    return shown, page.token(Cursor(created_at=shown[-1].created_at, id=shown[-1].id))
 
 
 def _mac(secret: bytes, *, scope: str, body: bytes) -> bytes:

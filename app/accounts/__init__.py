@@ -1,0 +1,1 @@
+"""People, API keys and dashboard sessions."""

@@ -1,0 +1,101 @@
+"""First start of a local installation: one login, one API key, one key for the local node."""
+
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from app.accounts import repository, service
+from app.db.session import Database
+from app.web.auth import PRESETS
+
+LOGIN_NAME: Final = "admin"
+CREDENTIALS_FILE: Final = "credentials.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalCredentials:
+    """What `make up` prints, and the file the local node reads its key from."""
+
+    login_name: str
+    password: str
+    api_key: str
+    node_key_file: str
+    page_secret_file: str
+
+
+def bootstrap_local(database: Database, *, home: Path, node: str) -> LocalCredentials:
+    """Create the local credentials once, or read those of an earlier start.
+
+    The file holds secrets, is written before the database commits and is readable by its owner only. If
+    it is lost, new secrets replace the old ones; if the database is new, so are they.
+    """
+    path = home / CREDENTIALS_FILE
+    known = _read(path)
+    if known is not None and _still_good(database, credentials=known):
+        return known
+    return _create(database, home=home, node=node)
+
+
+def _read(path: Path) -> LocalCredentials | None:
+    try:
+        return LocalCredentials(**json.loads(path.read_text(encoding="ascii")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _still_good(database: Database, *, credentials: LocalCredentials) -> bool:
+    with database.reading() as session:
+        node_key = Path(credentials.node_key_file)
+        return (
+            repository.account_by_name(session, name=credentials.login_name) is not None
+            and service.authenticate_key(session, text=credentials.api_key) is not None
+            and node_key.is_file()
+            and service.authenticate_key(session, text=node_key.read_text(encoding="ascii").strip()) is not None
+        )
+
+
+def _create(database: Database, *, home: Path, node: str) -> LocalCredentials:
+    password = secrets.token_urlsafe(15)
+    node_key_file, page_secret_file = home / f"node-{node}.key", home / "page.key"
+    with database.transaction() as session:
+        if repository.account_by_name(session, name=LOGIN_NAME) is None:
+            service.create_account(session, name=LOGIN_NAME, password=password, scopes=PRESETS["admin"])
+        else:
+            service.set_password(session, name=LOGIN_NAME, password=password)
+        for label in ("local", f"node-{node}"):
+            service.revoke_keys(session, label=label)
+        api_key = service.create_key(
+            session, account_name=LOGIN_NAME, label="local", scopes=PRESETS["admin"] - PRESETS["worker"]
+        )
+        node_key = service.create_key(
+            session,
+            account_name=LOGIN_NAME,
+            label=f"node-{node}",
+            scopes=PRESETS["worker"],
+            node_name=node,
+        )
+        credentials = LocalCredentials(
+            login_name=LOGIN_NAME,
+            password=password,
+            api_key=api_key,
+            node_key_file=str(node_key_file),
+            page_secret_file=str(page_secret_file),
+        )
+        write_secret(node_key_file, node_key)
+        write_secret(page_secret_file, secrets.token_hex(32))
+        write_secret(home / CREDENTIALS_FILE, json.dumps(asdict(credentials)))
+    return credentials
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Replace `path` by a file with `text` that only its owner may read."""
+    temporary = path.with_name(f".{path.name}.writing-{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -1,0 +1,1 @@
+"""Page layouts, kept under their layout_sha256."""

@@ -1,0 +1,90 @@
+"""Routes of layouts."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Request, Response
+
+from app.core.canonical_json import decode_canonical, encode_canonical
+from app.layouts import service
+from app.layouts.schemas import LayoutDetail, LayoutList, LayoutSummary
+from app.models import Layout
+from app.web.deps import ReadSession, RestoresReader, RestoresWriter, WriteSession
+from app.web.etag import conditional_json
+from app.web.problems import problem_responses
+from app.web.schemas import Hex64
+
+router = APIRouter(prefix="/api/v1/layouts", tags=["layouts"])
+LISTED = 200
+
+
+def _detail(row: Layout) -> LayoutDetail:
+    document = decode_canonical(row.document, subject=f"layout {row.sha256}")
+    return LayoutDetail(**LayoutSummary.model_validate(row).model_dump(), document=document)
+
+
+@router.post(
+    "",
+    operation_id="register_layout",
+    summary="Register a page layout",
+    status_code=201,
+    response_model=LayoutDetail,
+    responses={200: {"model": LayoutDetail, "description": "Already there"}, **problem_responses("document-refused")},
+)
+def register_layout(
+    document: Annotated[
+        dict[str, object],
+        Body(
+            description="A page layout (store format §8.5)",
+            examples=[
+                {
+                    "groups": [
+                        {
+                            "block_size": 64,
+                            "layers": [
+                                {
+                                    "name": "model.layers.0.self_attn.attn",
+                                    "dtype": "torch.uint8",
+                                    "page_shape": [1, 1536],
+                                    "bytes_per_page": 1536,
+                                }
+                            ],
+                            "reuse_policy": "full",
+                            "reuse_window_tokens": None,
+                        }
+                    ]
+                }
+            ],
+        ),
+    ],
+    request: Request,
+    response: Response,
+    session: WriteSession,
+    principal: RestoresWriter,
+) -> LayoutDetail:
+    row, created = service.register_layout(session, raw=encode_canonical(document), by=principal.name)
+    response.status_code = 201 if created else 200
+    response.headers["Location"] = f"/api/v1/layouts/{row.sha256}"
+    return _detail(row)
+
+
+@router.get(
+    "",
+    operation_id="list_layouts",
+    summary="List the newest layouts",
+    response_model=LayoutList,
+    responses=problem_responses(),
+)
+def list_layouts(request: Request, session: ReadSession, principal: RestoresReader) -> Response:
+    rows = service.list_layouts(session, limit=LISTED)
+    return conditional_json(request, LayoutList(layouts=[LayoutSummary.model_validate(row) for row in rows]))
+
+
+@router.get(
+    "/{sha256}",
+    operation_id="get_layout",
+    summary="One layout",
+    response_model=LayoutDetail,
+    responses=problem_responses("not-found"),
+)
+def get_layout(sha256: Hex64, request: Request, session: ReadSession, principal: RestoresReader) -> Response:
+    return conditional_json(request, _detail(service.get_layout(session, sha256=sha256)))

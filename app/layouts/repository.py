@@ -1,0 +1,21 @@
+"""SQL of layouts."""
+
+from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from app.models import Layout
+
+
+def get_layout(session: Session, *, sha256: str) -> Layout | None:
+    return session.get(Layout, sha256)
+
+
+def add_layout(session: Session, *, layout: dict[str, object]) -> bool:
+    """Insert unless it is there; two requests with the same document do not collide."""
+    statement = insert(Layout).values(**layout).on_conflict_do_nothing().returning(Layout.sha256)
+    return session.execute(statement).scalar_one_or_none() is not None
+
+
+def list_layouts(session: Session, *, limit: int) -> list[Layout]:
+    return list(session.scalars(select(Layout).order_by(Layout.created_at.desc()).limit(limit)))

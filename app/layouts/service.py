@@ -1,0 +1,51 @@
+"""Layouts: parsed by the core, kept as canonical bytes under their SHA-256."""
+
+from sqlalchemy.orm import Session
+
+from app.core.store.snapshot import PageLayout, parse_page_layout
+from app.errors import NotFound
+from app.layouts import repository
+from app.models import Layout
+
+
+def register_layout(session: Session, *, raw: bytes, by: str) -> tuple[Layout, bool]:
+    """Keep a layout document; the same layout again, in any spelling, is the same row.
+
+    Returns:
+        The row, and whether it is new.
+
+    Raises:
+        FormatError: the document is not a page layout.
+    """
+    layout = parse_page_layout(raw)
+    row: dict[str, object] = {
+        "sha256": str(layout.sha256),
+        "document": layout.canonical,
+        "group_count": len(layout.groups),
+        "layer_count": sum(len(group.layers) for group in layout.groups),
+        "created_by": by,
+    }
+    created = repository.add_layout(session, layout=row)
+    return get_layout(session, sha256=layout.sha256), created
+
+
+def get_layout(session: Session, *, sha256: str) -> Layout:
+    """The layout with this digest.
+
+    Raises:
+        NotFound: none has it.
+    """
+    row = repository.get_layout(session, sha256=sha256)
+    if row is None:
+        raise NotFound(f"layout {sha256}: not registered")
+    return row
+
+
+def list_layouts(session: Session, *, limit: int) -> list[Layout]:
+    """The newest layouts."""
+    return repository.list_layouts(session, limit=limit)
+
+
+def parsed(row: Layout) -> PageLayout:
+    """The core's value of a stored layout."""
+    return parse_page_layout(row.document)

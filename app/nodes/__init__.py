@@ -1,0 +1,1 @@
+"""Machines that run ranks, and their devices."""

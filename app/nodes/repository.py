@@ -1,0 +1,68 @@
+"""SQL of nodes and devices."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from sqlalchemy import select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session, joinedload, selectinload
+
+from app.models import Device, Node
+
+
+def node_by_name(session: Session, *, name: str) -> Node | None:
+    query = select(Node).options(selectinload(Node.devices)).where(Node.name == name)
+    return session.scalars(query).one_or_none()
+
+
+def list_nodes(session: Session) -> list[Node]:
+    return list(session.scalars(select(Node).options(selectinload(Node.devices)).order_by(Node.name)))
+
+
+def upsert_node(session: Session, *, name: str, now: datetime) -> UUID:
+    statement = (
+        insert(Node)
+        .values(id=uuid4(), name=name, last_seen_at=now)
+        .on_conflict_do_update(index_elements=["name"], set_={"last_seen_at": now})
+        .returning(Node.id)
+    )
+    return session.execute(statement).scalar_one()
+
+
+def upsert_device(session: Session, *, values: dict[str, object]) -> None:
+    statement = insert(Device).values(id=uuid4(), **values)
+    session.execute(
+        statement.on_conflict_do_update(
+            index_elements=["node_id", "name"],
+            set_={"kind": statement.excluded.kind, "pool_bytes": statement.excluded.pool_bytes},
+        )
+    )
+
+
+def device_for_update(session: Session, *, node_name: str, name: str) -> Device | None:
+    query = (
+        select(Device)
+        .join(Device.node)
+        .where(Node.name == node_name, Device.name == name)
+        .with_for_update(of=Device)
+    )
+    return session.scalars(query).one_or_none()
+
+
+def devices_of_node(session: Session, *, node_id: UUID) -> list[Device]:
+    query = select(Device).options(joinedload(Device.node)).where(Device.node_id == node_id).order_by(Device.name)
+    return list(session.scalars(query))
+
+
+def lock_devices(session: Session, *, ids: Collection[UUID]) -> list[Device]:
+    """Lock devices in the order of their ids: whoever needs several takes them in the same order."""
+    query = select(Device).where(Device.id.in_(ids)).order_by(Device.id).with_for_update(of=Device)
+    return list(session.scalars(query.execution_options(populate_existing=True)))
+
+
+def release_devices(session: Session, *, holders: Sequence[UUID]) -> None:
+    """Free the devices these attempts hold, locking in the order of ids."""
+    ids = select(Device.id).where(Device.held_by.in_(holders)).order_by(Device.id).with_for_update()
+    found = list(session.scalars(ids))
+    session.execute(update(Device).where(Device.id.in_(found)).values(held_by=None))

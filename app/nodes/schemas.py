@@ -1,0 +1,62 @@
+"""JSON shapes of nodes and devices."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from app.web.schemas import Body, NodeName, Resource
+
+DeviceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}\Z"), Field(examples=["host0"])]
+PoolBytes = Annotated[int, Field(ge=0, le=2**50, examples=[2147483648])]
+
+
+class DeviceBody(Body):
+    name: DeviceName
+    kind: Literal["host", "cuda"]
+    pool_bytes: PoolBytes
+
+
+class NodeBody(Body):
+    devices: Annotated[list[DeviceBody], Field(min_length=1, max_length=64)]
+
+
+class WorkerBody(Body):
+    runtime: Annotated[
+        dict[str, str | int], Field(max_length=32, description="what the worker measured of itself")
+    ]
+
+
+class DeviceResource(Resource):
+    name: DeviceName
+    kind: str
+    queue: str
+    pool_bytes: int
+    generation: int
+    runtime: dict[str, Any] | None
+    worker_started_at: datetime | None
+    last_task_at: datetime | None
+    busy: bool
+
+
+class NodeResource(Resource):
+    name: NodeName
+    created_at: datetime
+    last_seen_at: datetime
+    scanned_at: datetime | None
+    away: bool
+    devices: list[DeviceResource]
+
+
+class NodeList(Resource):
+    nodes: list[NodeResource]
+
+
+class WorkerResource(Resource):
+    """The generation a new rank worker works under."""
+
+    node: NodeName
+    device: DeviceName
+    generation: int
+    queue: str
+    lease_s: float

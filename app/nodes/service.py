@@ -1,0 +1,104 @@
+"""Nodes register themselves and their devices; a rank worker that starts opens a new generation."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from app.db.session import database_time
+from app.errors import NotFound
+from app.models import Device, Node
+from app.nodes import repository
+from app.queue import device_queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceStatement:
+    """What a node says of one of its devices."""
+
+    name: str
+    kind: str
+    pool_bytes: int
+
+
+def register_node(session: Session, *, name: str, devices: Sequence[DeviceStatement]) -> Node:
+    """Note that a node is there and which devices it has; devices it no longer names stay, idle."""
+    node_id = repository.upsert_node(session, name=name, now=database_time(session))
+    for device in sorted(devices, key=lambda statement: statement.name):
+        repository.upsert_device(
+            session,
+            values={
+                "node_id": node_id,
+                "name": device.name,
+                "kind": device.kind,
+                "pool_bytes": device.pool_bytes,
+                "queue": device_queue(name, device.name),
+            },
+        )
+    session.expire_all()
+    return get_node(session, name=name)
+
+
+def start_worker(session: Session, *, node_name: str, device_name: str, runtime: dict[str, Any]) -> Device:
+    """Open the next generation of a device: a new rank worker process serves it.
+
+    Pages and work of earlier generations are gone with their process; whoever depends on them compares
+    generations.
+
+    Raises:
+        NotFound: the node has no such device.
+    """
+    device = repository.device_for_update(session, node_name=node_name, name=device_name)
+    if device is None:
+        raise NotFound(f"device {node_name}/{device_name}: not registered")
+    device.generation += 1
+    device.runtime = runtime
+    device.worker_started_at = database_time(session)
+    session.flush()
+    return device
+
+
+def note_task(session: Session, *, device: Device) -> None:
+    """Note that the device's worker has just consumed a task."""
+    device.last_task_at = database_time(session)
+
+
+def get_node(session: Session, *, name: str) -> Node:
+    """A node by name.
+
+    Raises:
+        NotFound: none has it.
+    """
+    node = repository.node_by_name(session, name=name)
+    if node is None:
+        raise NotFound(f"node {name}: not registered")
+    return node
+
+
+def list_nodes(session: Session) -> list[Node]:
+    """All nodes by name, with their devices."""
+    return repository.list_nodes(session)
+
+
+def is_away(node: Node, *, now: datetime, silence_s: float) -> bool:
+    """Whether a node has been silent for too long to count on it."""
+    return now - node.last_seen_at > timedelta(seconds=silence_s)
+
+
+def devices_of_node(session: Session, *, node_id: UUID) -> list[Device]:
+    """A node's devices in the order of their names."""
+    return repository.devices_of_node(session, node_id=node_id)
+
+
+def lock_devices(session: Session, *, ids: Collection[UUID]) -> list[Device]:
+    """Lock devices for the rest of the transaction, in the order of their ids."""
+    return repository.lock_devices(session, ids=ids)
+
+
+def release_devices(session: Session, *, holders: Sequence[UUID]) -> None:
+    """Free the devices held by these attempts."""
+    if holders:
+        repository.release_devices(session, holders=holders)

@@ -1,0 +1,1 @@
+"""Source identities: repository, commit, tree, source SHA-256."""

@@ -1,0 +1,59 @@
+"""Routes of source identities."""
+
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+
+from app.sources import service
+from app.sources.schemas import SourceBody, SourceList, SourceResource
+from app.web.deps import ImagesReader, ImagesWriter, ReadSession, WriteSession
+from app.web.etag import conditional_json
+from app.web.paging import PageDep, next_token
+from app.web.problems import problem_responses
+
+router = APIRouter(prefix="/api/v1/sources", tags=["sources"])
+
+
+@router.post(
+    "",
+    operation_id="register_source",
+    summary="Register a source identity",
+    status_code=201,
+    responses={200: {"model": SourceResource, "description": "Already there"}, **problem_responses()},
+)
+def register_source(
+    body: SourceBody, response: Response, session: WriteSession, principal: ImagesWriter
+) -> SourceResource:
+    statement = service.SourceStatement(
+        repository=body.repository, commit=body.commit, tree=body.tree, source_sha256=body.source_sha256
+    )
+    row, created = service.register_source(session, statement=statement, by=principal.name)
+    response.status_code = 201 if created else 200
+    response.headers["Location"] = f"/api/v1/sources/{row.id}"
+    return SourceResource.model_validate(row)
+
+
+@router.get(
+    "",
+    operation_id="list_sources",
+    summary="List source identities, newest first",
+    response_model=SourceList,
+    responses=problem_responses("page-token-invalid"),
+)
+def list_sources(request: Request, session: ReadSession, principal: ImagesReader, page: PageDep) -> Response:
+    rows = service.list_sources(session, after=page.after, limit=page.size + 1)
+    shown, token = next_token(page, rows)
+    sources = [SourceResource.model_validate(row) for row in shown]
+    return conditional_json(request, SourceList(sources=sources, next_page_token=token))
+
+
+@router.get(
+    "/{source_id}",
+    operation_id="get_source",
+    summary="One source identity",
+    response_model=SourceResource,
+    responses=problem_responses("not-found"),
+)
+def get_source(source_id: UUID, request: Request, session: ReadSession, principal: ImagesReader) -> Response:
+    row = service.get_source(session, source_id=source_id)
+    return conditional_json(request, SourceResource.model_validate(row))
