@@ -1,0 +1,308 @@
+"""The one table of the architecture: every folder and file, its line of description, the import layers.
+
+In a layered package the entries stand highest first: each may import those below it, none above it. The
+import contracts (`.importlinter`), the tree in docs/ARCHITECTURE.md and the check for files outside the list
+all come from here. After a change: `python -m tests.architecture.generate`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One folder (`name/`), file or family of files (`*.py`; `**` is anything below)."""
+
+    name: str
+    says: str
+    inside: tuple[Entry, ...] = field(default=(), repr=False)
+    layered: bool = False
+    """The Python entries inside are import layers, highest first, and there are no others."""
+    beside: bool = False
+    """Shares the layer of the entry before; neither imports the other."""
+    grows: bool = False
+    """The file may become a package of the same name."""
+    on_gpu_node: bool = False
+    """Runs on a GPU node: reaches neither database nor web."""
+
+    @property
+    def module(self) -> str:
+        """The import name, or nothing for a family, a document or a folder without Python."""
+        if self.name.endswith(".py"):
+            stem = self.name.removesuffix(".py")
+            return stem if stem.isidentifier() else ""
+        return self.name.removesuffix("/") if self.is_package else ""
+
+    @property
+    def is_package(self) -> bool:
+        return any(entry.name.endswith(".py") or entry.is_package for entry in self.inside)
+
+
+def _e(name: str, says: str, *inside: Entry, **flags: bool) -> Entry:
+    return Entry(name=name, says=says, inside=inside, **flags)
+
+
+def _any(says: str = "") -> Entry:
+    return Entry(name="**", says=says)
+
+
+CORE: Final = _e(
+    "core/",
+    "the pure library: bytes in, value or error out",
+    _e(
+        "bundle/",
+        "the evidence bundle and its offline verifier",
+        _e("__main__.py", "the verifier's command line"),
+        _e("verify.py", "re-hash, re-prove and re-judge a bundle"),
+        _e("build.py", "a deterministic archive from documents and proofs"),
+        _e("layout.py", "names and order of the files in a bundle"),
+        layered=True,
+    ),
+    _e(
+        "qualify/",
+        "from evidence documents to a verdict",
+        _e("verdict.py", "run every rule on a case; outcome, deployable, findings"),
+        _e("rules/", "one file per gate", _e("*.py", "one gate")),
+        _e("families/", "extractors: document to facts", _e("*.py", "one family of documents")),
+        _e("schemas.json", "schema name to family, pointers and ceiling"),
+        layered=True,
+    ),
+    _e(
+        "profiles/",
+        "deployment profiles",
+        _e("activation.py", "may this profile be activated here"),
+        _e("overlay.py", "a profile with the node's values filled in"),
+        _e("budget.py", "memory and token budget"),
+        _e("namespace.py", "which cache namespace a profile writes to"),
+        _e("guards.py", "the conditions a profile states"),
+        _e("template.py", "named placeholders of a profile"),
+        _e("contract.py", "the profile document, parsed"),
+        layered=True,
+    ),
+    _e(
+        "oracle/",
+        "the semantic oracle",
+        _e("agreement.py", "exact and suffix agreement of an answer with the expected one"),
+        _e("reference_decoder.py", "the expected answer, computed the slow and obvious way"),
+        layered=True,
+    ),
+    _e(
+        "restore/",
+        "one rank of one restore",
+        _e("execute.py", "restore_rank: read, verify, fence, place, report"),
+        _e("host_device.py", "Device over NumPy: slow, obvious, the bit-exact oracle"),
+        _e("kernels.py", "array code over any array module; each CUDA kernel's NumPy twin"),
+        _e("reader.py", "bounded concurrent authenticated reads into the caller's buffers"),
+        _e("device.py", "the Device and Arena protocols"),
+        _e("plan.py", "manifest, layout and page slots to batches and spans; no I/O"),
+        _e("report.py", "RankReport, phases, unattributed time, all ranks combined"),
+        layered=True,
+    ),
+    _e(
+        "store/",
+        "the rank-local store: documents, streams, files",
+        _e("check.py", "walk a whole root, yield every problem"),
+        _e("writer.py", "publish: objects first, manifest last"),
+        _e("snapshot.py", "the encoded page stream: header, groups, layers, spans"),
+        _e("manifest.py", "every manifest schema, parsed into one typed value"),
+        _e("layout.py", "file names and the framing of objects"),
+        _e("context.py", "token prefix to context digest"),
+        _e("identity.py", "CacheIdentity and the storage key"),
+        layered=True,
+    ),
+    _e("source_identity.py", "repository, commit, tree, source SHA-256"),
+    _e("image.py", "an image and its three digests as three types"),
+    _e(
+        "ledger/",
+        "the Merkle log's arithmetic",
+        _e("proof.py", "inclusion and consistency proof texts"),
+        _e("checkpoint.py", "signed tree heads"),
+        _e("merkle.py", "leaf and node hashes, roots, paths (RFC 6962)"),
+        layered=True,
+    ),
+    _e("dsse.py", "the signed envelope"),
+    _e("signature.py", "Ed25519 sign and verify"),
+    _e("canonical_json.py", "decode strictly, encode canonically; the only user of json"),
+    _e("digest.py", "Digest; hashes of bytes and buffers; the only user of hashlib"),
+    _e("errors.py", "CoreError and its tree"),
+    layered=True,
+)
+
+NOUN_FILES: Final = (
+    _e("api.py", "URLs, status codes", grows=True),
+    _e("schemas.py", "JSON shapes (the noun's only Pydantic)", grows=True),
+    _e("service.py", "may this be done now, and what follows", grows=True),
+    _e("dispatch.py", "sends the noun's Celery messages", grows=True),
+    _e("repository.py", "the noun's SQL", grows=True),
+)
+
+BOOTSTRAP: Final = _e("bootstrap.py", "the first account and key of a new installation")
+
+
+def _noun(name: str, says: str, *more: Entry) -> Entry:
+    inside = (NOUN_FILES[0], *more, *NOUN_FILES[1:])
+    return Entry(name=f"{name}/", says=says, inside=inside)
+
+
+NOUNS: Final = (
+    _noun("evidence", "periods and selections exported as bundles"),
+    _noun("drills", "repeated and fault-injected restores"),
+    _noun("restores", "one order over all ranks, its attempts and decision"),
+    _noun("verdicts", "what the rules say about an image, newest row current"),
+    _noun("receipts", "submitted evidence documents, byte for byte"),
+    _noun("profiles", "deployment profiles and their activation"),
+    _noun("manifests", "snapshots and their ranks' root documents"),
+    _noun("images", "container images by their three digests"),
+    _noun("sources", "source identities"),
+    _noun("nodes", "machines, their devices and store roots"),
+    _noun("layouts", "cache layouts under their digest"),
+    _noun("accounts", "people, keys, scopes, sessions", BOOTSTRAP),
+    _noun("ledger", "the append-only Merkle log"),
+)
+
+APP: Final = _e(
+    "app/",
+    "the control plane",
+    _e("cli/", "the command line", _e("*.py", "one file per group of commands")),
+    _e("main.py", "create_app(): the only place that wires routers, pages and error answers"),
+    _e(
+        "dashboard/",
+        "HTML over all nouns",
+        _e("queries.py", "SQL for a page"),
+        _e("htmx.py", "fragments and the local htmx files"),
+        _e("templating.py", "the template environment"),
+        _e("*.py", "one file per page"),
+        _e("templates/", "Jinja2", _any()),
+    ),
+    *NOUNS,
+    _e("web/", "what every route shares: auth, problems, paging, ETags", _e("*.py", "one concern")),
+    _e("models/", "tables", _e("*.py", "one family of tables")),
+    _e("db/", "engine, sessions, transactions, migrating", _e("*.py", "one concern")),
+    _e("queue.py", "the Celery object, queue and task names; no task body"),
+    _e("embedded.py", "start and stop the embedded PostgreSQL and Valkey", grows=True),
+    _e("processes.py", "child processes: start, recognise, stop"),
+    _e("config.py", "Settings: every environment variable, once"),
+    _e("errors.py", "NotFound, Conflict, Refused: app errors with status and code"),
+    CORE,
+    layered=True,
+)
+
+WORKERS: Final = _e(
+    "workers/",
+    "processes beside the control plane",
+    _e("gpu_node.py", "Celery entry of one device on a GPU node", on_gpu_node=True),
+    _e("control_node.py", "Celery entry beside PostgreSQL; runs the timetable", beside=True),
+    _e("agent.py", "the node agent: one rank worker per device", beside=True, on_gpu_node=True),
+    _e("rank_restore.py", "the GPU task: claim, restore, heartbeat, ready, report", on_gpu_node=True),
+    _e("housekeeping.py", "timetable tasks: send, expire, deliver", beside=True),
+    _e("inventory.py", "scan store roots, report manifests and devices", on_gpu_node=True),
+    _e("oracle_client.py", "ask an endpoint the oracle's question", beside=True),
+    _e("control_client.py", "HTTP client of the control plane", on_gpu_node=True),
+    _e("devices.py", "open_device(name): host here, CUDA by late import", on_gpu_node=True),
+    _e(
+        "gpu/",
+        "the only files that name CuPy",
+        _e("cuda_device.py", "Device over CuPy"),
+        _e("cuda_kernels.py", "CUDA forms of the array kernels"),
+        layered=True,
+        on_gpu_node=True,
+    ),
+    layered=True,
+)
+
+TESTS: Final = _e(
+    "tests/",
+    "",
+    _e("__init__.py", ""),
+    _e("conftest.py", "what all tests share"),
+    _e("architecture/", "this table and its guards", _any()),
+    _e("core/", "milliseconds, no service", _any()),
+    _e("gpu/", "the CUDA device against the host device", _any()),
+    _e("app/", "real PostgreSQL, rolled back per test", _any()),
+    _e("workers/", "tasks and clients", _any()),
+    _e("e2e/", "real processes, one test per trip", _any()),
+    _e("bench/", "measurements", _any()),
+    _e("data/", "golden files and their generator", _any()),
+)
+
+REPOSITORY: Final = (
+    APP,
+    WORKERS,
+    _e(
+        "migrations/",
+        "Alembic, configured in pyproject.toml",
+        _e("env.py", "roles, lock, connection"),
+        _e("script.py.mako", "form of a new revision"),
+        _e("versions/", "one head", _e("*.py", "one revision")),
+    ),
+    _e("static/", "app.css and pictures of our own", _any()),
+    TESTS,
+    _e(
+        "docs/",
+        "",
+        _e("ARCHITECTURE.md", "this page"),
+        _e("FORMAT.md", "bytes on disk and in documents"),
+        _e("RULES.md", "every rule of judgement with its source"),
+        _e("GLOSSARY.md", "the words"),
+        _e("OPERATIONS.md", "install, run, back up, repair"),
+        _e("API.md", "REST by example"),
+        _e("decisions/", "NNNN-title.md, one decision each", _e("[0-9][0-9][0-9][0-9]-*.md", "")),
+        _e("pictures/", "screenshots", _e("*.png", "")),
+    ),
+    _e("requirements/", "hash-pinned locks", _e("*.in", "wanted"), _e("*.txt", "locked")),
+    _e(".ci/", "", _e("run", "what CI runs")),
+    _e("pyproject.toml", "project and tools"),
+    _e("compose.yaml", "the services in containers"),
+    _e("Dockerfile", "the image of all services"),
+    _e("Makefile", "install, up, test"),
+    _e("README.md", "first page"),
+    _e("CONTRIBUTING.md", "how to change this"),
+    _e("LICENSE", "Apache-2.0"),
+    _e(".importlinter", "import contracts, generated"),
+    _e(".*", "dot files of tools"),
+)
+
+CORE_THIRD_PARTY: Final = {
+    "app.core.restore": frozenset({"numpy"}),
+    "app.core.oracle": frozenset({"numpy"}),
+    "app.core.signature": frozenset({"cryptography"}),
+}
+"""Everything outside the standard library that the core may import, and where."""
+
+COMPANIONS: Final = frozenset({"cffi", "_cffi_backend"})
+"""What an allowed package imports itself (cryptography)."""
+
+GPU_NODE_REACHES: Final = frozenset({"core", "config", "queue", "processes", "errors"})
+"""The children of app that code on a GPU node may reach."""
+
+SERVER_PACKAGES: Final = (
+    "alembic",
+    "argon2",
+    "fastapi",
+    "jinja2",
+    "psycopg",
+    "psycopg_pool",
+    "sqlalchemy",
+    "starlette",
+    "uvicorn",
+)
+"""Third-party packages of database and web: never on a GPU node."""
+
+CUPY: Final = ("cupy", "cupyx", "cupy_backends")
+
+IMPURE_PACKAGES: Final = (
+    *SERVER_PACKAGES,
+    *CUPY,
+    "celery",
+    "httpx",
+    "kombu",
+    "psutil",
+    "pydantic",
+    "pydantic_settings",
+    "redis",
+    "rich",
+    "typer",
+)
+"""Third-party packages the core must not reach, not even through another module."""
