@@ -1,25 +1,47 @@
 """Routes of layouts."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Body, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
-from app.core.canonical_json import decode_canonical, encode_canonical
+from app.core.canonical_json import decode_canonical
 from app.layouts import service
 from app.layouts.schemas import LayoutDetail, LayoutList, LayoutSummary
 from app.models import Layout
+from app.web.body import json_document, raw_body
 from app.web.deps import ReadSession, RestoresReader, RestoresWriter, WriteSession
 from app.web.etag import conditional_json
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64
 
 router = APIRouter(prefix="/api/v1/layouts", tags=["layouts"])
-LISTED = 200
+
+LISTED: Final = 200
+LARGEST_BYTES: Final = 4 * 1024 * 1024
+EXAMPLE: Final = {
+    "groups": [
+        {
+            "block_size": 64,
+            "layers": [
+                {
+                    "name": "model.layers.0.self_attn.attn",
+                    "dtype": "torch.uint8",
+                    "page_shape": [1, 1536],
+                    "bytes_per_page": 1536,
+                }
+            ],
+            "reuse_policy": "full",
+            "reuse_window_tokens": None,
+        }
+    ]
+}
 
 
 def _detail(row: Layout) -> LayoutDetail:
     document = decode_canonical(row.document, subject=f"layout {row.sha256}")
-    return LayoutDetail(**LayoutSummary.model_validate(row).model_dump(), document=document)
+    return LayoutDetail.model_validate(
+        {**LayoutSummary.model_validate(row).model_dump(), "document": document}
+    )
 
 
 @router.post(
@@ -27,41 +49,19 @@ def _detail(row: Layout) -> LayoutDetail:
     operation_id="register_layout",
     summary="Register a page layout",
     status_code=201,
-    response_model=LayoutDetail,
-    responses={200: {"model": LayoutDetail, "description": "Already there"}, **problem_responses("document-refused")},
+    responses={
+        200: {"model": LayoutDetail, "description": "Already there"},
+        **problem_responses("document-refused", "content-too-large"),
+    },
+    openapi_extra=json_document("A page layout (docs/FORMAT.md)", example=EXAMPLE),
 )
 def register_layout(
-    document: Annotated[
-        dict[str, object],
-        Body(
-            description="A page layout (store format §8.5)",
-            examples=[
-                {
-                    "groups": [
-                        {
-                            "block_size": 64,
-                            "layers": [
-                                {
-                                    "name": "model.layers.0.self_attn.attn",
-                                    "dtype": "torch.uint8",
-                                    "page_shape": [1, 1536],
-                                    "bytes_per_page": 1536,
-                                }
-                            ],
-                            "reuse_policy": "full",
-                            "reuse_window_tokens": None,
-                        }
-                    ]
-                }
-            ],
-        ),
-    ],
-    request: Request,
+    raw: Annotated[bytes, Depends(raw_body(limit_bytes=LARGEST_BYTES))],
     response: Response,
     session: WriteSession,
     principal: RestoresWriter,
 ) -> LayoutDetail:
-    row, created = service.register_layout(session, raw=encode_canonical(document), by=principal.name)
+    row, created = service.register_layout(session, raw=raw, by=principal.name)
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/api/v1/layouts/{row.sha256}"
     return _detail(row)

@@ -1,0 +1,1 @@
+"""Runtime images under their three digests."""

@@ -1,0 +1,32 @@
+"""SQL of images."""
+
+from uuid import UUID
+
+from sqlalchemy import or_, select, tuple_
+from sqlalchemy.orm import Session, joinedload
+
+from app.models import Image
+from app.web.paging import Cursor
+
+
+def find_images(session: Session, *, digests: dict[str, str]) -> list[Image]:
+    """Images that share any of these digests, each compared in its own column."""
+    same = or_(*(getattr(Image, name) == value for name, value in digests.items()))
+    return list(session.scalars(select(Image).options(joinedload(Image.source)).where(same)))
+
+
+def add_image(session: Session, *, image: Image) -> None:
+    session.add(image)
+    session.flush()
+
+
+def get_image(session: Session, *, image_id: UUID) -> Image | None:
+    query = select(Image).options(joinedload(Image.source)).where(Image.id == image_id)
+    return session.scalars(query).one_or_none()
+
+
+def list_images(session: Session, *, after: Cursor | None, limit: int) -> list[Image]:
+    query = select(Image).options(joinedload(Image.source)).order_by(Image.created_at.desc(), Image.id.desc())
+    if after is not None:
+        query = query.where(tuple_(Image.created_at, Image.id) < (after.created_at, after.id))
+    return list(session.scalars(query.limit(limit)))

@@ -1,0 +1,79 @@
+"""Images as registered: identified by any of their three digests, never by a tag."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from app.core.image import ImageDigests
+from app.errors import Conflict, NotFound
+from app.images import repository
+from app.models import Image
+from app.sources import service as sources
+from app.web.paging import Cursor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageStatement:
+    """What a client says of an image."""
+
+    digests: ImageDigests
+    title: str
+    origin: str
+    record: str | None = None
+    source_id: UUID | None = None
+
+
+def register_image(session: Session, *, statement: ImageStatement, by: str) -> tuple[Image, bool]:
+    """Keep an image; the same digests again are the same row.
+
+    Returns:
+        The row, and whether it is new.
+
+    Raises:
+        NotFound: the source identity it names is not registered.
+        Conflict: one of its digests belongs to an image with other digests.
+    """
+    known = statement.digests.known()
+    for found in repository.find_images(session, digests=known):
+        if _known(found) == known:
+            return found, False
+        raise Conflict(f"image {found.id}: has digests {_known(found)}, found {known}")
+    if statement.source_id is not None:
+        sources.get_source(session, source_id=statement.source_id)
+    image = Image(
+        **known,
+        title=statement.title,
+        origin=statement.origin,
+        record=statement.record,
+        source_id=statement.source_id,
+        created_by=by,
+    )
+    repository.add_image(session, image=image)
+    return get_image(session, image_id=image.id), True
+
+
+def _known(image: Image) -> dict[str, str]:
+    pairs = {
+        "config_id": image.config_id,
+        "manifest_digest": image.manifest_digest,
+        "index_digest": image.index_digest,
+    }
+    return {name: value for name, value in pairs.items() if value is not None}
+
+
+def get_image(session: Session, *, image_id: UUID) -> Image:
+    """An image by id.
+
+    Raises:
+        NotFound: none has it.
+    """
+    image = repository.get_image(session, image_id=image_id)
+    if image is None:
+        raise NotFound(f"image {image_id}: not registered")
+    return image
+
+
+def list_images(session: Session, *, after: Cursor | None, limit: int) -> list[Image]:
+    """Images, newest first."""
+    return repository.list_images(session, after=after, limit=limit)

@@ -1,0 +1,1 @@
+"""Root documents found on the nodes, and the snapshots they form."""

@@ -1,0 +1,138 @@
+"""Routes of inventories (for nodes) and snapshots (for clients)."""
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from app.manifests import service
+from app.manifests.schemas import (
+    DocumentResource,
+    InventoryBody,
+    InventoryResource,
+    PlaceResource,
+    RankResource,
+    SnapshotList,
+    SnapshotResource,
+)
+from app.web.auth import check_node
+from app.web.body import json_document, raw_body
+from app.web.deps import NodeReporter, ReadSession, RestoresReader, SettingsDep, WriteSession
+from app.web.etag import conditional_json
+from app.web.problems import problem_responses
+from app.web.schemas import Hex64, NodeName
+
+node_router = APIRouter(prefix="/api/v1/nodes/{name}", tags=["nodes"])
+router = APIRouter(prefix="/api/v1/snapshots", tags=["snapshots"])
+
+# Store format §19: a root document is at most 16 MiB.
+LARGEST_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
+LISTED: Final = 100
+
+
+@node_router.put(
+    "/inventory",
+    operation_id="record_inventory",
+    summary="Report the root documents found in the node's store roots",
+    responses=problem_responses("other-node", "not-found"),
+)
+def record_inventory(
+    name: NodeName, body: InventoryBody, session: WriteSession, principal: NodeReporter
+) -> InventoryResource:
+    check_node(principal, node_name=name)
+    sightings = [service.Sighting(**one.model_dump()) for one in body.manifests]
+    problems = [one.model_dump() for one in body.problems]
+    missing = service.record_inventory(session, node_name=name, sightings=sightings, problems=problems)
+    return InventoryResource(missing_documents=list(missing))
+
+
+@node_router.put(
+    "/documents/{sha256}",
+    operation_id="record_root_document",
+    summary="Send the bytes of a root document",
+    status_code=201,
+    responses={
+        200: {"model": DocumentResource, "description": "Already there"},
+        **problem_responses("other-node", "document-refused", "content-too-large"),
+    },
+    openapi_extra=json_document("The root document, byte for byte"),
+)
+def record_document(
+    name: NodeName,
+    sha256: Hex64,
+    raw: Annotated[bytes, Depends(raw_body(limit_bytes=LARGEST_DOCUMENT_BYTES))],
+    response: Response,
+    session: WriteSession,
+    principal: NodeReporter,
+) -> DocumentResource:
+    check_node(principal, node_name=name)
+    created = service.record_document(session, raw=raw, expected_sha256=sha256)
+    response.status_code = 201 if created else 200
+    return DocumentResource.model_validate(service.get_document(session, sha256=sha256))
+
+
+def _resource(snapshot: service.Snapshot) -> SnapshotResource:
+    ranks = [
+        RankResource(
+            rank=rank,
+            places=[
+                PlaceResource(
+                    node=place.node.name,
+                    away=place.node.name in snapshot.away,
+                    root_path=place.root_path,
+                    root_document_sha256=place.root_document_sha256,
+                    first_seen_at=place.first_seen_at,
+                )
+                for place in snapshot.places.get(rank, ())
+            ],
+        )
+        for rank in range(snapshot.rank_count)
+    ]
+    return SnapshotResource(
+        context_digest=snapshot.context_digest,
+        rank_zero_storage_key=snapshot.rank_zero_storage_key,
+        rank_count=snapshot.rank_count,
+        span_tokens=snapshot.span_tokens,
+        encoded_bytes=snapshot.encoded_bytes,
+        object_count=snapshot.object_count,
+        complete=not snapshot.missing,
+        missing_ranks=list(snapshot.missing),
+        ranks=ranks,
+    )
+
+
+@router.get(
+    "",
+    operation_id="list_snapshots",
+    summary="Snapshots of which some rank is there, newest first",
+    response_model=SnapshotList,
+    responses=problem_responses(),
+)
+def list_snapshots(
+    request: Request, session: ReadSession, principal: RestoresReader, settings: SettingsDep
+) -> Response:
+    found = service.list_snapshots(session, limit=LISTED, silence_s=settings.node_silence_s)
+    return conditional_json(request, SnapshotList(snapshots=[_resource(one) for one in found]))
+
+
+@router.get(
+    "/{context_digest}",
+    operation_id="get_snapshot",
+    summary="One snapshot and where its ranks are",
+    response_model=SnapshotResource,
+    responses=problem_responses("not-found", "snapshot-ambiguous"),
+)
+def get_snapshot(
+    context_digest: Hex64,
+    request: Request,
+    session: ReadSession,
+    principal: RestoresReader,
+    settings: SettingsDep,
+    rank_zero_storage_key: Annotated[Hex64 | None, Query(description="where several share the digest")] = None,
+) -> Response:
+    snapshot = service.get_snapshot(
+        session,
+        context_digest=context_digest,
+        rank_zero_storage_key=rank_zero_storage_key,
+        silence_s=settings.node_silence_s,
+    )
+    return conditional_json(request, _resource(snapshot))

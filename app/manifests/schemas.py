@@ -1,0 +1,82 @@
+"""JSON shapes of root documents, inventories and snapshots."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from app.web.schemas import Body, Hex64, NodeName, Resource
+
+RootPath = Annotated[
+    str,
+    StringConstraints(pattern=r"^/[^\x00-\x1f\x7f]*\Z", max_length=4096),
+    Field(examples=["/srv/sparkcache/rank0"]),
+]
+
+
+class SightingBody(Body):
+    root_path: RootPath
+    storage_key: Hex64
+    context_digest: Hex64
+    root_document_sha256: Hex64
+
+
+class ScanProblemBody(Body):
+    path: Annotated[str, StringConstraints(max_length=4096)]
+    detail: Annotated[str, StringConstraints(max_length=2000)]
+
+
+class InventoryBody(Body):
+    """Everything one scan of a node's store roots found; it replaces what the scan before said."""
+
+    manifests: Annotated[list[SightingBody], Field(max_length=100_000)]
+    problems: Annotated[list[ScanProblemBody], Field(max_length=1000)] = []
+
+
+class InventoryResource(Resource):
+    """Root documents whose bytes the node still has to send."""
+
+    missing_documents: list[Hex64]
+
+
+class DocumentResource(Resource):
+    sha256: Hex64
+    context_digest: str
+    storage_key: str
+    rank: int
+    rank_count: int
+    span_tokens: int
+    encoded_bytes: int
+    object_count: int
+    created_at: datetime
+
+
+class PlaceResource(Resource):
+    node: NodeName
+    away: bool
+    root_path: str
+    root_document_sha256: str
+    first_seen_at: datetime
+
+
+class RankResource(Resource):
+    rank: int
+    places: list[PlaceResource]
+
+
+class SnapshotResource(Resource):
+    """The stored cache state of one token prefix over all ranks."""
+
+    context_digest: str
+    rank_zero_storage_key: str
+    rank_count: int
+    span_tokens: int
+    encoded_bytes: int = Field(description="of rank 0's part, or of the lowest rank that is there")
+    object_count: int
+    complete: bool = Field(description="every rank is there, on nodes that are alive")
+    missing_ranks: list[int]
+    ranks: list[RankResource]
+
+
+class SnapshotList(Resource):
+    snapshots: list[SnapshotResource]

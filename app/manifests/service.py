@@ -1,0 +1,197 @@
+"""Root documents as the nodes found them, and the snapshots they form.
+
+A snapshot is named by its context digest and the storage key of its rank 0 identity (store format §6.1):
+that pair is equal on all ranks while the storage keys differ.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from app.core.digest import Digest, sha256
+from app.core.errors import FormatError, Stage
+from app.core.store.manifest import FlatSnapshotManifest, parse_manifest
+from app.db.session import database_time
+from app.errors import Conflict, NotFound
+from app.manifests import repository
+from app.models import ManifestLocation, RootDocument
+from app.nodes import service as nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """One root document as a node's inventory scan found it."""
+
+    root_path: str
+    storage_key: str
+    context_digest: str
+    root_document_sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The ranks of one snapshot and where each of them is now."""
+
+    context_digest: str
+    rank_zero_storage_key: str
+    rank_count: int
+    span_tokens: int
+    encoded_bytes: int
+    object_count: int
+    places: dict[int, tuple[ManifestLocation, ...]]
+    away: frozenset[str]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Ranks that no node which is alive holds."""
+        return tuple(rank for rank in range(self.rank_count) if not self.usable(rank))
+
+    def usable(self, rank: int) -> tuple[ManifestLocation, ...]:
+        """The places of a rank on nodes that are alive."""
+        return tuple(place for place in self.places.get(rank, ()) if place.node.name not in self.away)
+
+
+def record_document(session: Session, *, raw: bytes, expected_sha256: str) -> bool:
+    """Keep the bytes of a root document with an index over them; True if they are new.
+
+    Raises:
+        FormatError, IncompatibleError: it is not a root document this version can restore, or its bytes
+            have another digest than said.
+    """
+    found = sha256(raw)
+    if found != expected_sha256:
+        raise FormatError(
+            subject="root document",
+            expected=f"SHA-256 {expected_sha256}",
+            found=str(found),
+            stage=Stage.METADATA,
+        )
+    manifest = parse_manifest(raw, identity=None, context_digest=None)
+    return repository.add_document(session, values=_document_values(manifest, raw=raw))
+
+
+def _document_values(manifest: FlatSnapshotManifest, *, raw: bytes) -> dict[str, object]:
+    identity = manifest.identity
+    return {
+        "sha256": str(manifest.sha256),
+        "document": raw,
+        "storage_key": str(identity.storage_key),
+        "rank_zero_storage_key": str(identity.rank_zero_storage_key),
+        "context_digest": str(manifest.context_digest),
+        "rank": identity.rank,
+        "rank_count": identity.rank_count,
+        "span_tokens": manifest.committed_tokens,
+        "encoded_bytes": manifest.snapshot_encoded_bytes,
+        "object_count": len(manifest.objects),
+    }
+
+
+def record_inventory(
+    session: Session, *, node_name: str, sightings: Sequence[Sighting], problems: Sequence[dict[str, Any]]
+) -> tuple[str, ...]:
+    """Record where a node's scan found which root documents; what it no longer found is gone.
+
+    Returns:
+        Digests of documents that are not here yet: the node sends their bytes and then says this again.
+        Their places are recorded only then.
+    """
+    node = nodes.get_node(session, name=node_name)
+    now = database_time(session)
+    known = repository.known_documents(session, digests={one.root_document_sha256 for one in sightings})
+    for one in sightings:
+        if one.root_document_sha256 in known:
+            _place(session, node_id=node.id, sighting=one, now=now)
+    repository.mark_gone(session, node_id=node.id, seen_at=now)
+    node.scan_problems = list(problems)
+    node.scanned_at = now
+    node.last_seen_at = now
+    return tuple(sorted({one.root_document_sha256 for one in sightings} - known))
+
+
+def _place(session: Session, *, node_id: object, sighting: Sighting, now: datetime) -> None:
+    values: dict[str, object] = {
+        "node_id": node_id,
+        "root_path": sighting.root_path,
+        "storage_key": sighting.storage_key,
+        "context_digest": sighting.context_digest,
+        "root_document_sha256": sighting.root_document_sha256,
+    }
+    repository.upsert_location(session, values=values, now=now)
+
+
+def get_document(session: Session, *, sha256: str) -> RootDocument:
+    """A root document by digest.
+
+    Raises:
+        NotFound: none has it.
+    """
+    row = repository.get_document(session, sha256=sha256)
+    if row is None:
+        raise NotFound(f"root document {sha256}: not known")
+    return row
+
+
+def parsed(row: RootDocument) -> FlatSnapshotManifest:
+    """The core's value of a stored root document."""
+    return parse_manifest(row.document, identity=None, context_digest=Digest(row.context_digest))
+
+
+def get_snapshot(
+    session: Session, *, context_digest: str, rank_zero_storage_key: str | None, silence_s: float
+) -> Snapshot:
+    """The one snapshot with this context digest.
+
+    Raises:
+        NotFound: no node holds any rank of it.
+        Conflict: several identities share the digest and none was chosen.
+    """
+    places = repository.locations(
+        session, context_digest=context_digest, rank_zero_storage_key=rank_zero_storage_key
+    )
+    keys = sorted({place.root_document.rank_zero_storage_key for place in places})
+    if not keys:
+        raise NotFound(f"snapshot {context_digest}: no node holds a rank of it")
+    if len(keys) > 1:
+        raise Conflict(
+            f"snapshot {context_digest}: expected one identity, found {len(keys)}; say which "
+            f"rank_zero_storage_key: {', '.join(keys)}",
+            code="snapshot-ambiguous",
+        )
+    return _snapshot(session, places=places, silence_s=silence_s)
+
+
+def list_snapshots(session: Session, *, limit: int, silence_s: float) -> list[Snapshot]:
+    """The newest snapshots of which at least one rank is somewhere now."""
+    keys = repository.snapshot_keys(session, limit=limit)
+    return [
+        _snapshot(
+            session,
+            places=repository.locations(session, context_digest=context, rank_zero_storage_key=storage),
+            silence_s=silence_s,
+        )
+        for context, storage in keys
+    ]
+
+
+def _snapshot(session: Session, *, places: Sequence[ManifestLocation], silence_s: float) -> Snapshot:
+    now = database_time(session)
+    by_rank: dict[int, list[ManifestLocation]] = defaultdict(list)
+    for place in places:
+        by_rank[place.root_document.rank].append(place)
+    first = places[0].root_document
+    return Snapshot(
+        context_digest=first.context_digest,
+        rank_zero_storage_key=first.rank_zero_storage_key,
+        rank_count=first.rank_count,
+        span_tokens=first.span_tokens,
+        encoded_bytes=first.encoded_bytes,
+        object_count=first.object_count,
+        places={rank: tuple(found) for rank, found in by_rank.items()},
+        away=frozenset(
+            place.node.name for place in places if nodes.is_away(place.node, now=now, silence_s=silence_s)
+        ),
+    )
