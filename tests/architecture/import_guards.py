@@ -84,6 +84,16 @@ def pydantic_only_at_the_edge(root: Path) -> Iterator[str]:
     yield from _only_in(root, "workers", ("pydantic", "pydantic_settings"), ())
 
 
+def sql_only_where_sql_belongs(root: Path) -> Iterator[str]:
+    """Elsewhere a session is passed on and a database error caught, but no statement is written."""
+    repositories = tuple(f"app.{noun}.repository" for noun in sorted(NOUN_NAMES))
+    homes = ("app.db", "app.models", "app.web", "app.dashboard.queries", *repositories)
+    for source, found in _imports(root, "app", "workers"):
+        passed_on = found.names[-1] == "sqlalchemy.orm.Session" or "exc" in found.names[-1].split(".")
+        if found.is_of("sqlalchemy") and not passed_on and not _is_within(source.module, homes):
+            yield source.at(found.line, f"SQL is not written here, but {found.names[-1]} is imported")
+
+
 def environment_only_in_config(root: Path) -> Iterator[str]:
     for source, found in _imports(root, "app", "workers"):
         reads = any(found.is_of(name) for name in ENVIRONMENT)

@@ -181,7 +181,7 @@ APP: Final = _e(
     _e("models/", "tables", _e("*.py", "one family of tables")),
     _e("db/", "engine, sessions, transactions, migrating", _e("*.py", "one concern")),
     _e("queue.py", "the Celery object, queue and task names; no task body"),
-    _e("embedded.py", "start and stop the embedded PostgreSQL and Valkey", grows=True),
+    _e("embedded/", "start and stop the embedded PostgreSQL and Valkey", _e("*.py", "one server or concern")),
     _e("processes.py", "child processes: start, recognise, stop"),
     _e("config.py", "Settings: every environment variable, once"),
     _e("errors.py", "NotFound, Conflict, Refused: app errors with status and code"),
