@@ -8,19 +8,25 @@ multi-platform index (OCI image specification 1.1, "Image Manifest" and "Image I
 from dataclasses import dataclass
 
 from app.core.digest import Digest
-from app.core.errors import FormatError, Stage
+from app.core.errors import FormatError
 
 
 class ConfigId(Digest):
     """SHA-256 of the image configuration."""
 
+    __slots__ = ()
+
 
 class ManifestDigest(Digest):
     """SHA-256 of one platform's image manifest."""
 
+    __slots__ = ()
+
 
 class IndexDigest(Digest):
     """SHA-256 of a multi-platform image index."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +45,15 @@ class ImageDigests:
         known = self.known()
         if not known:
             raise FormatError(
-                subject="image",
+                "image",
                 expected="config_id, manifest_digest or index_digest",
                 found="none of them",
-                stage=Stage.METADATA,
             )
         if len(set(known.values())) < len(known):
             raise FormatError(
-                subject="image",
+                "image",
                 expected="three different digests: configuration, manifest and index are different documents",
                 found="the same value in " + " and ".join(known),
-                stage=Stage.METADATA,
             )
 
     def known(self) -> dict[str, str]:

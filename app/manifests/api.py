@@ -59,13 +59,16 @@ def record_inventory(
 def record_document(
     name: NodeName,
     sha256: Hex64,
+    context_digest: Annotated[Hex64, Query(description="the digest the document is filed under")],
     raw: Annotated[bytes, Depends(raw_body(limit_bytes=LARGEST_DOCUMENT_BYTES))],
     response: Response,
     session: WriteSession,
     principal: NodeReporter,
 ) -> DocumentResource:
     check_node(principal, node_name=name)
-    created = service.record_document(session, raw=raw, expected_sha256=sha256)
+    created = service.record_document(
+        session, raw=raw, expected_sha256=sha256, context_digest=context_digest
+    )
     response.status_code = 201 if created else 200
     return DocumentResource.model_validate(service.get_document(session, sha256=sha256))
 

@@ -11,9 +11,11 @@ from sqlalchemy.orm import Session, joinedload
 from app.models import ManifestLocation, Node, RootDocument
 
 
-def known_documents(session: Session, *, digests: Collection[str]) -> set[str]:
-    query = select(RootDocument.sha256).where(RootDocument.sha256.in_(digests))
-    return set(session.scalars(query))
+def document_names(session: Session, *, digests: Collection[str]) -> dict[str, tuple[str, str]]:
+    """(storage key, context digest) of those of these documents that are here."""
+    row = RootDocument
+    query = select(row.sha256, row.storage_key, row.context_digest).where(row.sha256.in_(digests))
+    return {sha256: (storage, context) for sha256, storage, context in session.execute(query)}
 
 
 def add_document(session: Session, *, values: dict[str, object]) -> bool:

@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy.orm import Session
 
 from app.core.digest import Digest, sha256
-from app.core.errors import FormatError, Stage
+from app.core.errors import IntegrityError
 from app.core.store.manifest import FlatSnapshotManifest, parse_manifest
 from app.db.session import database_time
-from app.errors import Conflict, NotFound
+from app.errors import Conflict, NotFound, Refused
 from app.manifests import repository
 from app.models import ManifestLocation, RootDocument
 from app.nodes import service as nodes
@@ -55,22 +56,19 @@ class Snapshot:
         return tuple(place for place in self.places.get(rank, ()) if place.node.name not in self.away)
 
 
-def record_document(session: Session, *, raw: bytes, expected_sha256: str) -> bool:
+def record_document(
+    session: Session, *, raw: bytes, expected_sha256: str, context_digest: str
+) -> bool:
     """Keep the bytes of a root document with an index over them; True if they are new.
 
     Raises:
-        FormatError, IncompatibleError: it is not a root document this version can restore, or its bytes
-            have another digest than said.
+        FormatError, IncompatibleError: it is not a root document this version can restore.
+        IntegrityError: its bytes have another digest than said.
     """
     found = sha256(raw)
     if found != expected_sha256:
-        raise FormatError(
-            subject="root document",
-            expected=f"SHA-256 {expected_sha256}",
-            found=str(found),
-            stage=Stage.METADATA,
-        )
-    manifest = parse_manifest(raw, identity=None, context_digest=None)
+        raise IntegrityError("root document", expected=f"SHA-256 {expected_sha256}", found=found)
+    manifest = parse_manifest(raw, identity=None, context_digest=Digest(context_digest))
     return repository.add_document(session, values=_document_values(manifest, raw=raw))
 
 
@@ -85,7 +83,7 @@ def _document_values(manifest: FlatSnapshotManifest, *, raw: bytes) -> dict[str,
         "rank": identity.rank,
         "rank_count": identity.rank_count,
         "span_tokens": manifest.committed_tokens,
-        "encoded_bytes": manifest.snapshot_encoded_bytes,
+        "encoded_bytes": manifest.encoded_bytes,
         "object_count": len(manifest.objects),
     }
 
@@ -101,18 +99,29 @@ def record_inventory(
     """
     node = nodes.get_node(session, name=node_name)
     now = database_time(session)
-    known = repository.known_documents(session, digests={one.root_document_sha256 for one in sightings})
+    known = repository.document_names(session, digests={one.root_document_sha256 for one in sightings})
     for one in sightings:
-        if one.root_document_sha256 in known:
+        names = known.get(one.root_document_sha256)
+        if names is not None:
+            _check_names(one, names=names)
             _place(session, node_id=node.id, sighting=one, now=now)
     repository.mark_gone(session, node_id=node.id, seen_at=now)
     node.scan_problems = list(problems)
     node.scanned_at = now
     node.last_seen_at = now
-    return tuple(sorted({one.root_document_sha256 for one in sightings} - known))
+    return tuple(sorted({one.root_document_sha256 for one in sightings} - known.keys()))
 
 
-def _place(session: Session, *, node_id: object, sighting: Sighting, now: datetime) -> None:
+def _check_names(sighting: Sighting, *, names: tuple[str, str]) -> None:
+    found = (sighting.storage_key, sighting.context_digest)
+    if found != names:
+        raise Refused(
+            f"root document {sighting.root_document_sha256} in {sighting.root_path}: expected under "
+            f"{'/'.join(names)}, found under {'/'.join(found)}"
+        )
+
+
+def _place(session: Session, *, node_id: UUID, sighting: Sighting, now: datetime) -> None:
     values: dict[str, object] = {
         "node_id": node_id,
         "root_path": sighting.root_path,

@@ -1,0 +1,1 @@
+"""Restores: one order over all ranks, from request to released pages."""

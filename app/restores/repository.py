@@ -1,0 +1,192 @@
+"""SQL of restores, rank attempts, events and readbacks."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Sequence as DatabaseSequence
+from sqlalchemy import func, or_, select, tuple_
+from sqlalchemy.orm import Session, joinedload, selectinload
+
+from app.models import Device, Node, RankAttempt, Readback, Restore, RestoreEvent
+from app.web.paging import Cursor
+
+_fencing_token = DatabaseSequence("fencing_token")
+_admission_lock = 0x53504144
+_with_attempts = (
+    selectinload(Restore.attempts).joinedload(RankAttempt.device).joinedload(Device.node),
+    selectinload(Restore.attempts).joinedload(RankAttempt.report),
+)
+
+
+def lock_admission(session: Session) -> None:
+    """Admissions are one at a time: otherwise two restores could each take half of what both need."""
+    session.execute(select(func.pg_advisory_xact_lock(_admission_lock)))
+
+
+def next_token(session: Session) -> int:
+    return session.execute(select(_fencing_token.next_value())).scalar_one()
+
+
+def add_restore(session: Session, *, restore: Restore) -> None:
+    session.add(restore)
+    session.flush()
+
+
+def add_event(session: Session, *, restore_id: UUID, kind: str, detail: str, rank: int | None) -> None:
+    session.add(RestoreEvent(restore_id=restore_id, kind=kind, detail=detail, rank=rank))
+
+
+def events(session: Session, *, restore_id: UUID) -> list[RestoreEvent]:
+    query = select(RestoreEvent).where(RestoreEvent.restore_id == restore_id).order_by(RestoreEvent.id)
+    return list(session.scalars(query))
+
+
+def get_restore(session: Session, *, restore_id: UUID) -> Restore | None:
+    query = select(Restore).options(*_with_attempts).where(Restore.id == restore_id)
+    return session.scalars(query).one_or_none()
+
+
+def lock_restore(session: Session, *, restore_id: UUID) -> Restore | None:
+    """The restore and its attempts as they are once this transaction holds its row."""
+    query = select(Restore).where(Restore.id == restore_id).with_for_update(of=Restore)
+    if session.scalars(query).one_or_none() is None:
+        return None
+    fresh = select(Restore).options(*_with_attempts).where(Restore.id == restore_id)
+    return session.scalars(fresh.execution_options(populate_existing=True)).one_or_none()
+
+
+def list_restores(
+    session: Session, *, after: Cursor | None, limit: int, state: str | None, outcome: str | None
+) -> list[Restore]:
+    query = select(Restore).order_by(Restore.created_at.desc(), Restore.id.desc()).limit(limit)
+    if after is not None:
+        query = query.where(tuple_(Restore.created_at, Restore.id) < (after.created_at, after.id))
+    if state is not None:
+        query = query.where(Restore.state == state)
+    if outcome is not None:
+        query = query.where(Restore.outcome == outcome)
+    return list(session.scalars(query.options(*_with_attempts)))
+
+
+def waiting_restores(session: Session, *, limit: int) -> list[UUID]:
+    query = (
+        select(Restore.id)
+        .where(Restore.state == "waiting")
+        .order_by(Restore.created_at, Restore.id)
+        .limit(limit)
+    )
+    return list(session.scalars(query))
+
+
+def pool_bytes_held(session: Session, *, device_ids: Sequence[UUID]) -> dict[UUID, int]:
+    """Bytes of each device's pool taken by pages that are not released yet."""
+    query = (
+        select(RankAttempt.device_id, func.sum(RankAttempt.pages_bytes))
+        .where(
+            RankAttempt.device_id.in_(device_ids),
+            RankAttempt.pages_released_at.is_(None),
+            RankAttempt.claimed_at.is_not(None),
+        )
+        .group_by(RankAttempt.device_id)
+    )
+    return {device_id: int(held) for device_id, held in session.execute(query)}
+
+
+def get_attempt(session: Session, *, attempt_id: UUID) -> RankAttempt | None:
+    query = (
+        select(RankAttempt)
+        .options(joinedload(RankAttempt.device).joinedload(Device.node), joinedload(RankAttempt.restore))
+        .where(RankAttempt.id == attempt_id)
+    )
+    return session.scalars(query).one_or_none()
+
+
+def lock_attempt(session: Session, *, attempt_id: UUID) -> RankAttempt | None:
+    """The attempt's row alone: heartbeats of many ranks must not queue up behind one restore."""
+    query = (
+        select(RankAttempt)
+        .options(joinedload(RankAttempt.restore))
+        .where(RankAttempt.id == attempt_id)
+        .with_for_update(of=RankAttempt)
+    )
+    return session.scalars(query.execution_options(populate_existing=True)).one_or_none()
+
+
+def overdue_restores(session: Session, *, now: datetime) -> list[UUID]:
+    """Restores with a rank whose lease ran out, whose worker was replaced, or that are not ready in time."""
+    open_attempt = (RankAttempt.ended_at.is_(None)) & (RankAttempt.restore_id == Restore.id)
+    silent = open_attempt & (RankAttempt.lease_expires_at < now)
+    replaced = open_attempt & (RankAttempt.device_generation < Device.generation)
+    late = (Restore.state == "running") & (Restore.ready_deadline_at < now)
+    query = (
+        select(Restore.id)
+        .join(RankAttempt, RankAttempt.restore_id == Restore.id)
+        .join(Device, Device.id == RankAttempt.device_id)
+        .where(Restore.state.in_(("running", "publishing", "retracting")), or_(silent, replaced, late))
+        .distinct()
+    )
+    return list(session.scalars(query))
+
+
+def unclaimed_due(session: Session, *, now: datetime) -> list[UUID]:
+    """Restores with an admitted rank that nobody claimed and whose message is due again."""
+    query = (
+        select(RankAttempt.restore_id)
+        .join(Device, Device.held_by == RankAttempt.id)
+        .where(RankAttempt.state == "waiting", RankAttempt.next_send_at < now)
+        .distinct()
+    )
+    return list(session.scalars(query))
+
+
+def resident_due(session: Session, *, now: datetime) -> list[UUID]:
+    """Restores whose pages reached their time to live, lost their worker, or wait for a discard."""
+    pages = (RankAttempt.pages_released_at.is_(None)) & (RankAttempt.restore_id == Restore.id)
+    replaced = pages & (RankAttempt.device_generation < Device.generation)
+    resend = pages & (RankAttempt.next_send_at < now)
+    query = (
+        select(Restore.id)
+        .join(RankAttempt, RankAttempt.restore_id == Restore.id)
+        .join(Device, Device.id == RankAttempt.device_id)
+        .where(
+            or_(
+                (Restore.state == "resident") & ((Restore.resident_until < now) | replaced),
+                (Restore.state == "releasing") & (resend | replaced),
+            )
+        )
+        .distinct()
+    )
+    return list(session.scalars(query))
+
+
+def get_readback(session: Session, *, readback_id: UUID) -> Readback | None:
+    query = select(Readback).options(selectinload(Readback.ranks)).where(Readback.id == readback_id)
+    return session.scalars(query.execution_options(populate_existing=True)).one_or_none()
+
+
+def lock_readback(session: Session, *, readback_id: UUID) -> Readback | None:
+    query = select(Readback).where(Readback.id == readback_id).with_for_update(of=Readback)
+    if session.scalars(query).one_or_none() is None:
+        return None
+    return get_readback(session, readback_id=readback_id)
+
+
+def latest_readback(session: Session, *, restore_id: UUID) -> Readback | None:
+    query = (
+        select(Readback)
+        .options(selectinload(Readback.ranks))
+        .where(Readback.restore_id == restore_id)
+        .order_by(Readback.created_at.desc())
+        .limit(1)
+    )
+    return session.scalars(query).one_or_none()
+
+
+def overdue_readbacks(session: Session, *, created_before: datetime) -> list[UUID]:
+    query = select(Readback.id).where(Readback.ended_at.is_(None), Readback.created_at < created_before)
+    return list(session.scalars(query))
+
+
+def node_names(session: Session) -> list[str]:
+    return list(session.scalars(select(Node.name).order_by(Node.name)))

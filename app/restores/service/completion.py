@@ -1,0 +1,174 @@
+"""The one place that moves a restore forward once its attempts have changed.
+
+`next_step` is the rule, pure over a summary of the attempts; `advance` carries it out in the transaction
+that holds the restore's row.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from app.models import RankAttempt, Restore
+from app.nodes import service as nodes
+from app.restores import repository
+
+
+class Step(StrEnum):
+    """What happens next to a restore."""
+
+    WAIT = "wait"
+    PUBLISH = "publish"
+    RETRACT = "retract"
+    RESTORED = "restored"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankState:
+    """What the rule needs to know of one rank attempt."""
+
+    state: str
+    outcome: str | None
+    acknowledged_epoch: int | None
+    ended: bool
+
+
+def next_step(*, decision: str | None, epoch: int, ranks: Sequence[RankState]) -> Step:
+    """The next step of a restore that runs.
+
+    Every rank ready: publish. Every rank acknowledged that decision's epoch: restored. Any rank ended
+    before that: retract, and the end once every rank has stopped.
+    """
+    if decision == "retract":
+        return Step.END if all(rank.ended for rank in ranks) else Step.WAIT
+    if any(rank.ended for rank in ranks):
+        return Step.RETRACT
+    if decision == "publish":
+        acknowledged = all(rank.acknowledged_epoch == epoch for rank in ranks)
+        return Step.RESTORED if acknowledged else Step.WAIT
+    return Step.PUBLISH if all(rank.state == "ready" for rank in ranks) else Step.WAIT
+
+
+def outcome_of(outcomes: Iterable[str | None]) -> str:
+    """The outcome of a restore that is not restored, from what its ranks ended with.
+
+    Corrupt weighs most: it is about the stored bytes. A rank that is missing, incompatible or lost leaves
+    the restore incomplete; what is left is a failure of the machine.
+    """
+    found = set(outcomes)
+    if "corrupt" in found:
+        return "corrupt"
+    if found & {"absent", "incompatible", "lost"}:
+        return "incomplete"
+    return "failed"
+
+
+def advance(session: Session, *, restore: Restore, now: datetime) -> None:
+    """Move the restore as far as its attempts allow; the caller holds its row."""
+    while True:
+        step = next_step(
+            decision=restore.decision, epoch=restore.epoch, ranks=[_rank_state(a) for a in restore.attempts]
+        )
+        match step:
+            case Step.WAIT:
+                return
+            case Step.PUBLISH:
+                _decide(session, restore=restore, decision="publish", now=now)
+            case Step.RETRACT:
+                _decide(session, restore=restore, decision="retract", now=now)
+                _cancel_unclaimed(session, restore=restore, now=now)
+            case Step.RESTORED:
+                return _end_restored(session, restore=restore, now=now)
+            case Step.END:
+                return _end_retracted(session, restore=restore, now=now)
+
+
+def _rank_state(attempt: RankAttempt) -> RankState:
+    return RankState(
+        state=attempt.state,
+        outcome=attempt.outcome,
+        acknowledged_epoch=attempt.acknowledged_epoch,
+        ended=attempt.ended_at is not None,
+    )
+
+
+def _decide(session: Session, *, restore: Restore, decision: str, now: datetime) -> None:
+    restore.epoch += 1
+    restore.decision = decision
+    restore.decided_at = now
+    restore.state = "publishing" if decision == "publish" else "retracting"
+    detail = f"{decision}, epoch {restore.epoch}"
+    repository.add_event(session, restore_id=restore.id, kind="decided", detail=detail, rank=None)
+
+
+def _cancel_unclaimed(session: Session, *, restore: Restore, now: datetime) -> None:
+    """Nobody has to stop a rank that never started: its claim will be refused."""
+    for attempt in restore.attempts:
+        if attempt.state == "waiting" and attempt.ended_at is None:
+            end_attempt(
+                session, attempt=attempt, state="cancelled", outcome=None, problem=None, now=now, pages="released"
+            )
+
+
+def end_attempt(
+    session: Session,
+    *,
+    attempt: RankAttempt,
+    state: str,
+    outcome: str | None,
+    problem: dict[str, Any] | None,
+    now: datetime,
+    pages: str,
+) -> None:
+    """End one attempt and free its device; `pages` says whether its pages stay (``kept``)."""
+    attempt.state = state
+    attempt.outcome = outcome
+    attempt.problem = problem
+    attempt.ended_at = now
+    attempt.lease_expires_at = None
+    attempt.next_send_at = None
+    if pages != "kept":
+        attempt.pages_released_at = now
+    nodes.release_devices(session, holders=[attempt.id])
+    detail = problem["detail"] if problem else (outcome or state)
+    repository.add_event(
+        session, restore_id=attempt.restore_id, kind=state, detail=str(detail), rank=attempt.rank
+    )
+
+
+def _end_restored(session: Session, *, restore: Restore, now: datetime) -> None:
+    restore.state = "resident"
+    restore.outcome = "restored"
+    restore.ended_at = now
+    restore.resident_until = now + timedelta(seconds=restore.resident_s)
+    for attempt in restore.attempts:
+        end_attempt(
+            session, attempt=attempt, state="reported", outcome="restored", problem=None, now=now, pages="kept"
+        )
+    detail = f"{len(restore.attempts)} acknowledgements of epoch {restore.epoch}"
+    repository.add_event(session, restore_id=restore.id, kind="restored", detail=detail, rank=None)
+
+
+def _end_retracted(session: Session, *, restore: Restore, now: datetime) -> None:
+    restore.outcome = outcome_of(
+        "lost" if attempt.state == "lost" else attempt.outcome for attempt in restore.attempts
+    )
+    restore.state = "finished"
+    restore.ended_at = now
+    restore.released_at = now
+    restore.problem = _first_cause(restore.attempts)
+    detail = restore.problem["detail"] if restore.problem else restore.outcome
+    repository.add_event(session, restore_id=restore.id, kind=restore.outcome, detail=str(detail), rank=None)
+
+
+def _first_cause(attempts: Sequence[RankAttempt]) -> dict[str, Any] | None:
+    """The problem that explains the outcome: corruption before anything else, then the earliest."""
+    told = [attempt for attempt in attempts if attempt.problem is not None]
+    if not told:
+        return None
+    cause = min(told, key=lambda attempt: (attempt.outcome != "corrupt", attempt.ended_at, attempt.rank))
+    return {"rank": cause.rank, **(cause.problem or {})}

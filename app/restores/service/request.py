@@ -1,0 +1,150 @@
+"""A client orders a restore: checked and planned rank by rank before anything is written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from app.core.restore.plan import plan_restore
+from app.core.store.snapshot import PageLayout
+from app.errors import Conflict, NotFound
+from app.layouts import service as layouts
+from app.manifests import service as manifests
+from app.manifests.service import Snapshot
+from app.models import Device, ManifestLocation, RankAttempt, Restore
+from app.nodes import service as nodes
+from app.restores import repository
+from app.web.paging import Cursor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreOrder:
+    """What a client asks for."""
+
+    context_digest: str
+    layout_sha256: str
+    rank_zero_storage_key: str | None
+    resident_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankAssignment:
+    """One rank: where its part is, which device takes it, and what that takes from the device's pool."""
+
+    rank: int
+    place: ManifestLocation
+    device: Device
+    pages_bytes: int
+
+
+def request_restore(session: Session, *, order: RestoreOrder, by: str, silence_s: float) -> Restore:
+    """Write down a new restore, waiting for its devices.
+
+    Raises:
+        NotFound: no such snapshot or layout.
+        Conflict: a rank is missing, several snapshots fit, or a node has too few devices.
+        CoreError: a rank's root document and the layout do not make a plan.
+    """
+    snapshot = manifests.get_snapshot(
+        session,
+        context_digest=order.context_digest,
+        rank_zero_storage_key=order.rank_zero_storage_key,
+        silence_s=silence_s,
+    )
+    if snapshot.missing:
+        raise Conflict(
+            f"snapshot {order.context_digest}: expected ranks 0 to {snapshot.rank_count - 1} on nodes that are "
+            f"alive, found none for rank {', '.join(map(str, snapshot.missing))}",
+            code="snapshot-incomplete",
+        )
+    layout = layouts.parsed(layouts.get_layout(session, sha256=order.layout_sha256))
+    assignments = _assign(session, snapshot=snapshot, layout=layout)
+    restore = _restore(order, snapshot=snapshot, by=by)
+    restore.attempts = [_attempt(assignment) for assignment in assignments]
+    repository.add_restore(session, restore=restore)
+    repository.add_event(
+        session, restore_id=restore.id, kind="requested", detail=f"requested by {by}", rank=None
+    )
+    return get_restore(session, restore_id=restore.id)
+
+
+def _restore(order: RestoreOrder, *, snapshot: Snapshot, by: str) -> Restore:
+    return Restore(
+        created_by=by,
+        context_digest=snapshot.context_digest,
+        rank_zero_storage_key=snapshot.rank_zero_storage_key,
+        layout_sha256=order.layout_sha256,
+        rank_count=snapshot.rank_count,
+        span_tokens=snapshot.span_tokens,
+        resident_s=order.resident_s,
+    )
+
+
+def _attempt(assignment: RankAssignment) -> RankAttempt:
+    return RankAttempt(
+        rank=assignment.rank,
+        number=1,
+        device_id=assignment.device.id,
+        root_document_sha256=assignment.place.root_document_sha256,
+        root_path=assignment.place.root_path,
+        pages_bytes=assignment.pages_bytes,
+    )
+
+
+def _assign(session: Session, *, snapshot: Snapshot, layout: PageLayout) -> list[RankAssignment]:
+    """Give every rank a device of a node that holds its part, in the order of ranks and device names."""
+    free: dict[UUID, list[Device]] = {}
+    assignments = []
+    for rank in range(snapshot.rank_count):
+        places = snapshot.usable(rank)
+        for place in places:
+            if place.node_id not in free:
+                free[place.node_id] = nodes.devices_of_node(session, node_id=place.node_id)
+        place = next((place for place in places if free[place.node_id]), None)
+        if place is None:
+            raise _too_few_devices(rank, places=places, rank_count=snapshot.rank_count)
+        device = free[place.node_id].pop(0)
+        assignments.append(_checked(place, rank=rank, device=device, layout=layout))
+    return assignments
+
+
+def _too_few_devices(rank: int, *, places: Sequence[ManifestLocation], rank_count: int) -> Conflict:
+    names = ", ".join(sorted({place.node.name for place in places}))
+    return Conflict(
+        f"node {names}: expected a device for each of the {rank_count} ranks that are there, found none left "
+        f"for rank {rank}",
+        code="devices-missing",
+    )
+
+
+def _checked(place: ManifestLocation, *, rank: int, device: Device, layout: PageLayout) -> RankAssignment:
+    """Plan the rank as its worker will, so that a wrong layout is refused now and not on four devices."""
+    plan = plan_restore(manifests.parsed(place.root_document), layout)
+    pages_bytes = layout.payload_bytes(block_counts=plan.block_counts)
+    if pages_bytes > device.pool_bytes:
+        raise Conflict(
+            f"device {place.node.name}/{device.name}: rank {rank} needs {pages_bytes} bytes of pages, its pool "
+            f"has {device.pool_bytes}",
+            code="devices-missing",
+        )
+    return RankAssignment(rank=rank, place=place, device=device, pages_bytes=pages_bytes)
+
+
+def get_restore(session: Session, *, restore_id: UUID) -> Restore:
+    """A restore with its attempts.
+
+    Raises:
+        NotFound: there is none with this id.
+    """
+    restore = repository.get_restore(session, restore_id=restore_id)
+    if restore is None:
+        raise NotFound(f"restore {restore_id}: not found")
+    return restore
+
+
+def list_restores(
+    session: Session, *, after: Cursor | None, limit: int, state: str | None, outcome: str | None
+) -> list[Restore]:
+    """Restores, newest first."""
+    return repository.list_restores(session, after=after, limit=limit, state=state, outcome=outcome)
