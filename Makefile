@@ -1,0 +1,58 @@
+# Everything a clone needs: `make up` runs sparkgate, `make test` checks it. Wanted: Python >= 3.11 and make.
+
+PYTHON ?= python3
+WORKERS ?= 2
+ARGS ?=
+UPGRADE ?=
+
+BIN := .venv/bin
+BASE := .venv/base-installed
+DEV := .venv/dev-installed
+# The locks name every package with its hashes, so nothing is left to resolve.
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --no-deps
+COMPILE := $(CURDIR)/$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-header --quiet $(UPGRADE)
+
+.DEFAULT_GOAL := help
+.PHONY: help install up test lint lock clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
+
+install: $(DEV) ## Prepare .venv with everything, checks included
+
+up: $(BASE) ## Run sparkgate until Ctrl-C (ARGS=--no-demo, ARGS="--port 9000")
+	@$(BIN)/sparkgate up $(ARGS)
+
+test: lint ## Run every check
+	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+lint: $(DEV) ## Run the checks that run nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+lock: $(DEV) ## Write the locks anew (UPGRADE=--upgrade for newer versions)
+	cd requirements && for name in base dev no-deps; do \
+		$(COMPILE) $$([ $$name = no-deps ] && echo --no-deps) $$name.in --output-file $$name.txt || exit; done
+
+clean: ## Remove caches and build output; never data, never .venv
+	rm -rf build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find app workers migrations tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else \
+		"$(PYTHON): expected Python 3.11 or newer, found %d.%d; try: make PYTHON=python3.12" % v[:2])'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+		echo "$(PYTHON): expected the modules venv and ensurepip, found none; on Debian: apt install python3-venv"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+$(BASE): requirements/base.txt requirements/no-deps.txt pyproject.toml | $(BIN)/python
+	$(PIP_INSTALL) --require-hashes -r requirements/base.txt -r requirements/no-deps.txt
+	$(PIP_INSTALL) --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): requirements/dev.txt $(BASE)
+	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
