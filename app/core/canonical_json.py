@@ -114,7 +114,7 @@ def expect_object(value: JsonValue, *, subject: str, keys: frozenset[str] | None
         raise FormatError(
             subject,
             expected=f"exactly the keys {', '.join(sorted(keys))}",
-            found=f"{shown(sorted(keys - value.keys()))} missing, {shown(sorted(value.keys() - keys))} additional",
+            found=f"missing {shown(sorted(keys - value.keys()))}, extra {shown(sorted(value.keys() - keys))}",
         )
     return value
 

@@ -1,4 +1,4 @@
-"""The encoded page stream of a snapshot: layout, header, page counts and layer spans (store-format §8.4 – §8.7)."""
+"""The encoded page stream of a snapshot: layout, header, counts, layer spans (store-format §8.4 – §8.7)."""
 
 import struct
 from collections.abc import Sequence

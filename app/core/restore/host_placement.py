@@ -1,0 +1,185 @@
+"""One placement over host memory: two arenas, and copies that run in order on a thread of their own."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+
+from app.core.errors import DeviceError
+from app.core.restore.buffers import map_pages
+from app.core.restore.device import Arena, ArenaState, PageSet, PlacementStats
+from app.core.restore.host_pool import PoolLayer
+from app.core.restore.kernels import scatter
+from app.core.restore.plan import CopySpan
+from app.core.store.snapshot import LayerSpan
+
+_ERROR_SPAN_BOUNDS = 1
+
+
+class HostProducer:
+    """Earlier writes to pages, still queued: the host's stand-in for work on the model runner's stream."""
+
+    def __init__(self) -> None:
+        self._writes: deque[Callable[[], None]] = deque()
+
+    def queue(self, write: Callable[[], None]) -> None:
+        """Append a write that happens at the latest when somebody waits for it."""
+        self._writes.append(write)
+
+    def wait(self) -> None:
+        """Run everything that is queued, in order."""
+        while self._writes:
+            self._writes.popleft()()
+
+
+class HostArena:
+    """Page-aligned, pre-faulted staging memory."""
+
+    def __init__(self, index: int, *, arena_bytes: int) -> None:
+        self.index = index
+        self.state = ArenaState.FREE
+        self.memory = map_pages(arena_bytes)
+        self.copies: Future[None] | None = None
+
+    def settle(self) -> None:
+        """Wait for the copies in flight; afterwards the arena is free."""
+        if self.copies is not None:
+            self.copies.result()
+            self.copies = None
+        self.state = ArenaState.FREE
+
+
+class HostPlacement:
+    """One transaction over host memory; its copies run on a thread of their own, in order."""
+
+    def __init__(
+        self,
+        pages: PageSet,
+        *,
+        destinations: tuple[PoolLayer, ...],
+        layers: tuple[LayerSpan, ...],
+        payload_bytes: int,
+        arenas: tuple[HostArena, HostArena],
+        stream: ThreadPoolExecutor,
+        ended: Callable[[], None],
+    ) -> None:
+        self._pages = pages
+        self._destinations = destinations
+        self._layers = layers
+        self._payload_bytes = payload_bytes
+        self._arenas = arenas
+        self._stream = stream
+        self._ended = ended
+        self._open = True
+        self._placed_bytes = 0
+        self._filled_bytes = [0] * len(layers)
+        self._source_bytes = 0
+        self._submissions = 0
+        self._launches = 0
+        self._error_word = 0
+
+    def acquire(self, index: int) -> HostArena:
+        """See ``Placement.acquire``."""
+        self._require_open()
+        arena = self._arenas[index]
+        if arena.state is ArenaState.FILLING:
+            raise DeviceError(f"arena {index}", expected="free or in flight", found=arena.state)
+        arena.settle()
+        arena.state = ArenaState.FILLING
+        return arena
+
+    def place(self, arena: Arena, *, used_bytes: int, spans: Sequence[CopySpan]) -> None:
+        """See ``Placement.place``."""
+        self._require_open()
+        taken = self._arenas[arena.index]
+        if taken.state is not ArenaState.FILLING or used_bytes > len(taken.memory):
+            raise DeviceError(
+                f"arena {arena.index}",
+                expected=f"filling, with at most {len(taken.memory)} bytes",
+                found=f"{taken.state}, with {used_bytes} bytes",
+            )
+        for span in spans:
+            self._check_span(span, used_bytes=used_bytes)
+        self._submissions += 1
+        self._source_bytes += used_bytes
+        taken.state = ArenaState.IN_FLIGHT
+        taken.copies = self._stream.submit(self.run_copies, taken.memory, used_bytes=used_bytes, spans=spans)
+
+    def settle(self) -> PlacementStats:
+        """See ``Placement.settle``."""
+        self._require_open()
+        self._drain()
+        if self._placed_bytes != self._payload_bytes or self._error_word:
+            raise DeviceError(
+                "placement",
+                expected=f"{self._payload_bytes} bytes placed, error word 0",
+                found=f"{self._placed_bytes} bytes placed, error word {self._error_word}",
+            )
+        self._end()
+        return PlacementStats(
+            source_bytes=self._source_bytes,
+            slabs_submitted=self._submissions,
+            scatter_kernel_launches=self._launches,
+            slot_uploads=1,
+            destination_table_uploads=1,
+            staged_host_to_device_bytes=0,
+            device_error=self._error_word,
+        )
+
+    def abort(self) -> None:
+        """See ``Placement.abort``."""
+        if self._open:
+            self._drain()
+            self._end()
+
+    def run_copies(self, memory: memoryview, *, used_bytes: int, spans: Sequence[CopySpan]) -> None:
+        """The scatter "kernel" of one submission; bounds are checked once more, the first error is kept."""
+        source = np.frombuffer(memory, dtype=np.uint8)
+        for span in spans:
+            if span.arena_offset + span.byte_count > used_bytes:
+                self._error_word = self._error_word or _ERROR_SPAN_BOUNDS
+                return
+            layer = self._destinations[span.destination]
+            scatter(
+                np,
+                source=source[span.arena_offset : span.arena_offset + span.byte_count],
+                pool=layer.pages,
+                slots=self._pages.slots[layer.group],
+                bytes_per_page=layer.bytes_per_page,
+                offset=span.destination_offset,
+            )
+        self._launches += 1
+
+    def _check_span(self, span: CopySpan, *, used_bytes: int) -> None:
+        """The rules of restore-contract §4.2; passing spans are counted as placed."""
+        if not 0 <= span.destination < len(self._layers):
+            raise DeviceError("copy span", expected=f"one of {len(self._layers)} layers", found=str(span))
+        layer = self._layers[span.destination]
+        sound = (
+            span.byte_count > 0
+            and 0 <= span.arena_offset <= used_bytes - span.byte_count
+            and span.snapshot_offset == self._placed_bytes
+            and span.destination_offset == self._filled_bytes[span.destination]
+            and span.destination_offset + span.byte_count <= layer.end - layer.start
+        )
+        if not sound:
+            raise DeviceError(
+                f"copy span into {layer.name}",
+                expected=f"to continue at payload byte {self._placed_bytes}, within {used_bytes} arena bytes",
+                found=str(span),
+            )
+        self._placed_bytes += span.byte_count
+        self._filled_bytes[span.destination] += span.byte_count
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise DeviceError("placement", expected="an open transaction", found="one that is over")
+
+    def _drain(self) -> None:
+        for arena in self._arenas:
+            arena.settle()
+
+    def _end(self) -> None:
+        self._open = False
+        self._ended()

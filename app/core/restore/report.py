@@ -1,0 +1,313 @@
+"""What one rank measured and what all ranks together amount to.
+
+A report crosses a process border as a document of integers and strings; ``parse_report`` takes nothing on
+trust: intervals must be disjoint and the sums must add up.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from itertools import pairwise
+from typing import TypeVar
+
+from app.core.canonical_json import JsonObject, JsonValue, expect_int, expect_object, expect_text
+from app.core.digest import Digest
+from app.core.errors import FormatError, Stage, shown
+from app.core.restore.device import LayerDigest, PlacementStats
+from app.core.restore.timeline import Interval, Phase
+
+REPORT_SCHEMA = "sparkgate-rank-report/v1"
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+_MAX_NUMBER = 2**63 - 1
+_SUBJECT = "rank report"
+_INTERVAL_KEYS = frozenset({"phase", "start_ns", "end_ns"})
+_LAYER_KEYS = frozenset({"name", "pages", "bytes", "sha256"})
+_PROBLEM_KEYS = frozenset({"code", "subject", "stage", "expected", "found", "detail"})
+_REPORT_KEYS = frozenset(
+    {
+        "schema",
+        "outcome",
+        "problem",
+        "manifest_sha256",
+        "objects",
+        "bytes",
+        "intervals_ns",
+        "phases_ns",
+        "unattributed_ns",
+        "service_ns",
+        "reader_work_ns",
+        "readers",
+        "stream_digest",
+        "submissions",
+        "statistics",
+        "layers",
+    }
+)
+
+
+class RankOutcome(StrEnum):
+    """How one rank's restore ended; corrupt, absent and incompatible are never one."""
+
+    RESTORED = "restored"
+    CORRUPT = "corrupt"
+    ABSENT = "absent"
+    INCOMPATIBLE = "incompatible"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class RestoreOutcome(StrEnum):
+    """How a restore over all ranks ended."""
+
+    RESTORED = "restored"
+    CORRUPT = "corrupt"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+
+
+class ProblemCode(StrEnum):
+    """Which kind of error ended a restore."""
+
+    FORMAT = "format"
+    INTEGRITY = "integrity"
+    ABSENT = "absent"
+    INCOMPATIBLE = "incompatible"
+    PLAN = "plan"
+    DEVICE = "device"
+    RESOURCE = "resource"
+    CANCELLED = "cancelled"
+
+
+class StreamDigestState(StrEnum):
+    """Whether the digest over the whole stream was computed again and agreed."""
+
+    RECOMPUTED = "recomputed"
+    NOT_REACHED = "not_reached"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Why a restore ended without pages.
+
+    Attributes:
+        subject: the object, document or device.
+        stage: how far the reader had come, for answers about the store.
+        detail: all of it as one sentence.
+    """
+
+    code: ProblemCode
+    subject: str
+    stage: Stage | None
+    expected: str
+    found: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankReport:
+    """What one rank measured; times in ns since its service began, sizes in bytes.
+
+    Attributes:
+        manifest_sha256: the root document that was read, if one was.
+        objects: objects submitted to the device; ``bytes`` are theirs.
+        intervals_ns: disjoint, in order.
+        reader_work_ns: summed over readers, overlapping the intervals and each other.
+        readers: reads that could run at once.
+        submissions: placements queued, also when the restore failed later.
+        layers: digests read back from the pool, where they were asked for.
+    """
+
+    outcome: RankOutcome
+    problem: Problem | None
+    manifest_sha256: Digest | None
+    objects: int
+    bytes: int
+    intervals_ns: tuple[Interval, ...]
+    service_ns: int
+    reader_work_ns: int
+    readers: int
+    stream_digest: StreamDigestState
+    submissions: int
+    statistics: PlacementStats | None
+    layers: tuple[LayerDigest, ...] = ()
+
+    @property
+    def phases_ns(self) -> dict[Phase, int]:
+        """Time per phase that occurred, in the order of the closed list."""
+        sums = dict.fromkeys(Phase, 0)
+        for interval in self.intervals_ns:
+            sums[interval.phase] += interval.end_ns - interval.start_ns
+        occurred = {interval.phase for interval in self.intervals_ns}
+        return {phase: total for phase, total in sums.items() if phase in occurred}
+
+    @property
+    def unattributed_ns(self) -> int:
+        """Service time no phase claims."""
+        return self.service_ns - sum(self.phases_ns.values())
+
+    def to_document(self) -> JsonObject:
+        """The report as integers, strings, lists and objects; ``parse_report`` is the inverse."""
+        return {
+            "schema": REPORT_SCHEMA,
+            "outcome": self.outcome,
+            "problem": None if self.problem is None else _fields_of(self.problem),
+            "manifest_sha256": self.manifest_sha256,
+            "objects": self.objects,
+            "bytes": self.bytes,
+            "intervals_ns": [_fields_of(interval) for interval in self.intervals_ns],
+            "phases_ns": {str(phase): total for phase, total in self.phases_ns.items()},
+            "unattributed_ns": self.unattributed_ns,
+            "service_ns": self.service_ns,
+            "reader_work_ns": self.reader_work_ns,
+            "readers": self.readers,
+            "stream_digest": self.stream_digest,
+            "submissions": self.submissions,
+            "statistics": None if self.statistics is None else _fields_of(self.statistics),
+            "layers": [_fields_of(layer) for layer in self.layers],
+        }
+
+
+def parse_report(document: JsonValue) -> RankReport:
+    """Take a report from another process.
+
+    Raises:
+        FormatError: keys, types or ranges are wrong; intervals overlap or leave the service; phases or the
+            unattributed rest are not what the intervals give; the outcome and the problem contradict.
+    """
+    wire = expect_object(document, subject=_SUBJECT, keys=_REPORT_KEYS)
+    if wire["schema"] != REPORT_SCHEMA:
+        raise FormatError(f"{_SUBJECT}.schema", expected=REPORT_SCHEMA, found=shown(wire["schema"]))
+    report = RankReport(
+        outcome=_choose(wire["outcome"], key="outcome", choices=RankOutcome),
+        problem=None if wire["problem"] is None else _parse_problem(wire["problem"]),
+        manifest_sha256=_parse_optional_digest(wire["manifest_sha256"], key="manifest_sha256"),
+        objects=_take_int(wire, key="objects"),
+        bytes=_take_int(wire, key="bytes"),
+        intervals_ns=tuple(_parse_interval(item) for item in _take_list(wire, key="intervals_ns")),
+        service_ns=_take_int(wire, key="service_ns"),
+        reader_work_ns=_take_int(wire, key="reader_work_ns"),
+        readers=_take_int(wire, key="readers"),
+        stream_digest=_choose(wire["stream_digest"], key="stream_digest", choices=StreamDigestState),
+        submissions=_take_int(wire, key="submissions"),
+        statistics=None if wire["statistics"] is None else _parse_statistics(wire["statistics"]),
+        layers=tuple(_parse_layer(item) for item in _take_list(wire, key="layers")),
+    )
+    _check_outcome(report)
+    _check_times(report, wire=wire)
+    return report
+
+
+def combine(reports: Mapping[int, RankReport], *, expected_ranks: int) -> RestoreOutcome:
+    """Judge a restore by its ranks: one rank that is not restored and nothing is (restore-contract §1, §3).
+
+    Args:
+        reports: by rank.
+        expected_ranks: ranks ``0 … expected_ranks - 1`` must all have reported.
+    """
+    outcomes = {rank: reports[rank].outcome for rank in range(expected_ranks) if rank in reports}
+    found = set(outcomes.values())
+    if RankOutcome.CORRUPT in found:
+        return RestoreOutcome.CORRUPT
+    missing = len(outcomes) < expected_ranks
+    if missing or not found.isdisjoint({RankOutcome.ABSENT, RankOutcome.INCOMPATIBLE}):
+        return RestoreOutcome.INCOMPLETE
+    return RestoreOutcome.RESTORED if found == {RankOutcome.RESTORED} else RestoreOutcome.FAILED
+
+
+def _fields_of(value: Problem | Interval | PlacementStats | LayerDigest) -> JsonObject:
+    return {item.name: getattr(value, item.name) for item in fields(value)}
+
+
+def _check_outcome(report: RankReport) -> None:
+    restored = report.outcome is RankOutcome.RESTORED
+    whole = report.statistics is not None and report.stream_digest is StreamDigestState.RECOMPUTED
+    if restored != (report.problem is None) or (restored and not whole):
+        raise FormatError(
+            _SUBJECT,
+            expected="restored with statistics and stream digest, or another outcome with its problem",
+            found=f"{report.outcome}, problem {report.problem is not None}, complete {whole}",
+        )
+
+
+def _check_times(report: RankReport, *, wire: JsonObject) -> None:
+    intervals = report.intervals_ns
+    ordered = all(before.end_ns <= after.start_ns for before, after in pairwise(intervals))
+    if not ordered or (intervals and intervals[-1].end_ns > report.service_ns):
+        raise FormatError(
+            f"{_SUBJECT}.intervals_ns", expected="disjoint intervals within the service", found="others"
+        )
+    if wire["phases_ns"] != {str(phase): total for phase, total in report.phases_ns.items()}:
+        raise FormatError(
+            f"{_SUBJECT}.phases_ns", expected="the sums of the intervals", found=shown(wire["phases_ns"])
+        )
+    if _take_int(wire, key="unattributed_ns") != report.unattributed_ns:
+        raise FormatError(
+            f"{_SUBJECT}.unattributed_ns",
+            expected=f"{report.unattributed_ns}, service less phases",
+            found=shown(wire["unattributed_ns"]),
+        )
+
+
+def _parse_problem(value: JsonValue) -> Problem:
+    subject = f"{_SUBJECT}.problem"
+    wire = expect_object(value, subject=subject, keys=_PROBLEM_KEYS)
+    stage = wire["stage"]
+    return Problem(
+        code=_choose(wire["code"], key="problem.code", choices=ProblemCode),
+        subject=expect_text(wire["subject"], subject=f"{subject}.subject"),
+        stage=None if stage is None else _choose(stage, key="problem.stage", choices=Stage),
+        expected=expect_text(wire["expected"], subject=f"{subject}.expected"),
+        found=expect_text(wire["found"], subject=f"{subject}.found"),
+        detail=expect_text(wire["detail"], subject=f"{subject}.detail"),
+    )
+
+
+def _parse_interval(value: JsonValue) -> Interval:
+    subject = f"{_SUBJECT}.intervals_ns"
+    wire = expect_object(value, subject=subject, keys=_INTERVAL_KEYS)
+    start_ns = expect_int(wire["start_ns"], subject=f"{subject}.start_ns", minimum=0, maximum=_MAX_NUMBER)
+    return Interval(
+        phase=_choose(wire["phase"], key="intervals_ns.phase", choices=Phase),
+        start_ns=start_ns,
+        end_ns=expect_int(wire["end_ns"], subject=f"{subject}.end_ns", minimum=start_ns, maximum=_MAX_NUMBER),
+    )
+
+
+def _parse_statistics(value: JsonValue) -> PlacementStats:
+    names = [item.name for item in fields(PlacementStats)]
+    wire = expect_object(value, subject=f"{_SUBJECT}.statistics", keys=frozenset(names))
+    return PlacementStats(**{name: _take_int(wire, key=name) for name in names})
+
+
+def _parse_layer(value: JsonValue) -> LayerDigest:
+    wire = expect_object(value, subject=f"{_SUBJECT}.layers", keys=_LAYER_KEYS)
+    return LayerDigest(
+        name=expect_text(wire["name"], subject=f"{_SUBJECT}.layers.name"),
+        pages=_take_int(wire, key="pages"),
+        bytes=_take_int(wire, key="bytes"),
+        sha256=Digest.parse(wire["sha256"], subject=f"{_SUBJECT}.layers.sha256"),
+    )
+
+
+def _parse_optional_digest(value: JsonValue, *, key: str) -> Digest | None:
+    return None if value is None else Digest.parse(value, subject=f"{_SUBJECT}.{key}")
+
+
+def _take_int(wire: JsonObject, *, key: str) -> int:
+    return expect_int(wire[key], subject=f"{_SUBJECT}.{key}", minimum=0, maximum=_MAX_NUMBER)
+
+
+def _take_list(wire: JsonObject, *, key: str) -> list[JsonValue]:
+    value = wire[key]
+    if not isinstance(value, list):
+        raise FormatError(f"{_SUBJECT}.{key}", expected="a list", found=shown(value))
+    return value
+
+
+def _choose(value: JsonValue, *, key: str, choices: type[Choice]) -> Choice:
+    for choice in choices:
+        if value == choice.value:
+            return choice
+    raise FormatError(f"{_SUBJECT}.{key}", expected=f"one of {', '.join(choices)}", found=shown(value))

@@ -1,0 +1,48 @@
+"""The digest over the whole stream, on its own thread, in manifest order (restore-contract §3.9, §7.4)."""
+
+import threading
+from queue import SimpleQueue
+
+from app.core.digest import Digest, RunningDigest
+from app.core.restore.reader import Load
+
+
+class StreamDigest:
+    """Follows loads in the order they are announced and lets go of each buffer when its bytes are in.
+
+    It may run ahead of authentication: bytes that turn out not to be authentic end the restore anyway, and
+    nothing is decided here.
+    """
+
+    def __init__(self) -> None:
+        self._running = RunningDigest()
+        self._loads: SimpleQueue[Load | None] = SimpleQueue()
+        self._abandoned = threading.Event()
+        self._thread = threading.Thread(target=self._follow_all, name="stream-digest")
+        self._thread.start()
+
+    def follow(self, load: Load) -> None:
+        """Announce the next load of the stream."""
+        self._loads.put(load)
+
+    def finish(self) -> Digest:
+        """Wait for everything announced and return the digest."""
+        self._end()
+        return self._running.digest()
+
+    def abandon(self) -> None:
+        """Stop as soon as the current buffer is done; every announced load must be filled by now."""
+        self._abandoned.set()
+        self._end()
+
+    def _end(self) -> None:
+        self._loads.put(None)
+        self._thread.join()
+
+    def _follow_all(self) -> None:
+        while (load := self._loads.get()) is not None:
+            load.filled.wait()
+            if self._abandoned.is_set() or not load.complete:
+                return
+            self._running.update(load.buffer.memory)
+            load.buffer.let_go()
