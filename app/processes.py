@@ -20,6 +20,7 @@ from typing import BinaryIO, Self
 _PROC = Path("/proc")
 _POLL_S = 0.02
 _LOG_LIMIT_BYTES = 20_000_000  # a log longer than this is set aside as .log.1 at the next start
+_TAIL_BYTES = 64 * 1024
 _KILL_TIMEOUT_S = 10.0
 
 
@@ -65,17 +66,21 @@ class ProcessStat:
 class Child:
     """A process this one started and supervises."""
 
-    def __init__(self, spec: ChildSpec, *, home: Path, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(
+        self, spec: ChildSpec, *, home: Path, process: "subprocess.Popen[bytes]", log_start: int
+    ) -> None:
         """Take over a just started process; use `Child.start`."""
         self.spec = spec
         self.home = home
         self.record = _record_of(spec, pid=process.pid)
         self._process = process
+        self._log_start = log_start
 
     @classmethod
     def start(cls, spec: ChildSpec, *, home: Path) -> Self:
         """Start `spec` in its own session, log to ``<home>/log/<name>.log``, and record it."""
         with _open_log(log_path(home, name=spec.name)) as log:
+            log_start = log.tell()
             process = subprocess.Popen(
                 spec.argv,
                 env=dict(spec.env),
@@ -88,7 +93,7 @@ class Child:
                 group=spec.group_id,
                 extra_groups=None if spec.user_id is None else [],
             )
-        child = cls(spec, home=home, process=process)
+        child = cls(spec, home=home, process=process, log_start=log_start)
         write_private(record_path(home, name=spec.name), text=json.dumps(asdict(child.record)))
         return child
 
@@ -101,6 +106,12 @@ class Child:
     def log(self) -> Path:
         """The file that holds the output."""
         return log_path(self.home, name=self.spec.name)
+
+    def last_lines(self, *, count: int = 12) -> list[str]:
+        """Return the last lines this process has written; earlier starts of the program do not count."""
+        with self.log.open("rb") as file:
+            file.seek(max(self._log_start, self.log.stat().st_size - _TAIL_BYTES))
+            return file.read().decode(errors="replace").splitlines()[-count:]
 
     def poll(self) -> int | None:
         """Return the exit status (negative: the signal that ended it), or None while it runs."""
@@ -121,15 +132,6 @@ def log_path(home: Path, *, name: str) -> Path:
 def record_path(home: Path, *, name: str) -> Path:
     """Where the child `name` is recorded while it runs."""
     return home / "run" / f"{name}.json"
-
-
-def last_lines(path: Path, *, count: int = 12) -> list[str]:
-    """Return the last lines of a log, or nothing when there is none."""
-    if not path.exists():
-        return []
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - 64 * 1024))
-        return file.read().decode(errors="replace").splitlines()[-count:]
 
 
 def inherited_environment() -> dict[str, str]:

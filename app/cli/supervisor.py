@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.embedded import EmbeddedError
-from app.processes import Child, last_lines
+from app.processes import Child
 
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
@@ -74,7 +74,7 @@ class Supervisor:
         self._report(
             f"{program.name} (pid {child.pid}) ended {ended}; starting again in {program.pause_s:.0f} s"
         )
-        for line in last_lines(child.log, count=5):
+        for line in child.last_lines(count=5):
             self._report(f"  {program.name}: {line}")
         child.stop()  # also ends what it left in its session
         program.child = None

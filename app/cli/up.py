@@ -33,7 +33,7 @@ from app.config import Settings
 from app.db.migrate import ensure_role, upgrade
 from app.db.session import open_database
 from app.embedded import EmbeddedError, EmbeddedPostgres, EmbeddedValkey, make_home, port_is_free
-from app.processes import Child, ChildSpec, last_lines, reap_leftovers, stop_pids, write_private
+from app.processes import Child, ChildSpec, reap_leftovers, stop_pids, write_private
 
 _TICK_S: Final = 0.25
 _WEB_TIMEOUT_S: Final = 90.0
@@ -201,7 +201,7 @@ class Installation:
         while not _is_healthy(self.address):
             self._stop.check()
             if (status := child.poll()) is not None or time.monotonic() > deadline:
-                log = "\n".join(last_lines(child.log, count=20))
+                log = "\n".join(child.last_lines(count=20))
                 found = f"status {status}" if status is not None else "no answer"
                 raise UpError(
                     f"web: expected 200 from {self.address}/health, found {found}; {child.log}:\n{log}"

@@ -43,7 +43,6 @@ from app.processes import (
     Child,
     ChildSpec,
     inherited_environment,
-    last_lines,
     processes_in,
     read_stat,
     stop_pids,
@@ -226,8 +225,10 @@ def _clear_leftovers(data: Path) -> list[str]:
     if not pid_file.exists():
         return []
     pid = int(pid_file.read_text().split("\n", 1)[0] or 0)
-    if read_stat(pid):  # PostgreSQL itself would take the stranger for a running server and refuse
+    found = read_stat(pid)
+    if found:  # PostgreSQL itself would take it, even a zombie, for a running server and refuse
         pid_file.unlink()
+    if found and found.state not in "ZX":
         return [f"{pid_file} named pid {pid}, which is now another process; removed the file"]
     return [f"PostgreSQL (pid {pid}) had been killed; its log is replayed"]
 
@@ -238,7 +239,7 @@ def _wait_until_ready(admin_url: str, *, child: Child, progress: Progress) -> No
     while not _answers(admin_url):
         now = time.monotonic()
         if (status := child.poll()) is not None or now - started > _READY_TIMEOUT_S:
-            log = "\n".join(last_lines(child.log))
+            log = "\n".join(child.last_lines())
             raise EmbeddedError(f"PostgreSQL: expected an answer, found status {status}; {child.log}:\n{log}")
         if now - said_at > 5:
             said_at = now

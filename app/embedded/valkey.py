@@ -11,7 +11,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from app.embedded.home import EmbeddedError, make_home, passwords, remembered_port, stop_recorded
-from app.processes import Child, ChildSpec, inherited_environment, last_lines, write_private
+from app.processes import Child, ChildSpec, inherited_environment, write_private
 
 _NAME: Final = "valkey"
 _READY_TIMEOUT_S: Final = 30.0
@@ -78,7 +78,7 @@ def _wait_until_ready(url: str, *, child: Child) -> None:
     with redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2, retry=once) as client:
         while not _answers(client):
             if (status := child.poll()) is not None or time.monotonic() > deadline:
-                log = "\n".join(last_lines(child.log))
+                log = "\n".join(child.last_lines())
                 raise EmbeddedError(f"Valkey: expected an answer, found status {status}; {child.log}:\n{log}")
             time.sleep(_POLL_S)
 

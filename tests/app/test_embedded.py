@@ -19,8 +19,6 @@ from app.embedded import DatabaseUrls, EmbeddedError, EmbeddedPostgres, Embedded
 from app.embedded.databases import connect
 from app.processes import processes_in, read_stat, reap_leftovers, record_path
 
-pytestmark = pytest.mark.xdist_group("embedded")
-
 
 def _ignore(_line: str) -> None:
     return None
