@@ -18,7 +18,9 @@ class ImageBody(Body):
     manifest_digest: Hex64 | None = Field(default=None, description="SHA-256 of one platform's manifest")
     index_digest: Hex64 | None = Field(default=None, description="SHA-256 of a multi-platform index")
     origin: Literal["registered", "imported-record"] = "registered"
-    record: Record | None = Field(default=None, description="what an imported record says, and where it stands")
+    record: Record | None = Field(
+        default=None, description="what an imported record says, and where it stands"
+    )
     source_id: UUID | None = Field(default=None, strict=False)
 
     @model_validator(mode="after")

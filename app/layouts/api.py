@@ -74,7 +74,7 @@ def register_layout(
     response_model=LayoutList,
     responses=problem_responses(),
 )
-def list_layouts(request: Request, session: ReadSession, principal: RestoresReader) -> Response:
+def list_layouts(request: Request, session: ReadSession, _principal: RestoresReader) -> Response:
     rows = service.list_layouts(session, limit=LISTED)
     return conditional_json(request, LayoutList(layouts=[LayoutSummary.model_validate(row) for row in rows]))
 
@@ -86,5 +86,5 @@ def list_layouts(request: Request, session: ReadSession, principal: RestoresRead
     response_model=LayoutDetail,
     responses=problem_responses("not-found"),
 )
-def get_layout(sha256: Hex64, request: Request, session: ReadSession, principal: RestoresReader) -> Response:
+def get_layout(sha256: Hex64, request: Request, session: ReadSession, _principal: RestoresReader) -> Response:
     return conditional_json(request, _detail(service.get_layout(session, sha256=sha256)))

@@ -66,9 +66,7 @@ def record_document(
     principal: NodeReporter,
 ) -> DocumentResource:
     check_node(principal, node_name=name)
-    created = service.record_document(
-        session, raw=raw, expected_sha256=sha256, context_digest=context_digest
-    )
+    created = service.record_document(session, raw=raw, expected_sha256=sha256, context_digest=context_digest)
     response.status_code = 201 if created else 200
     return DocumentResource.model_validate(service.get_document(session, sha256=sha256))
 
@@ -111,7 +109,7 @@ def _resource(snapshot: service.Snapshot) -> SnapshotResource:
     responses=problem_responses(),
 )
 def list_snapshots(
-    request: Request, session: ReadSession, principal: RestoresReader, settings: SettingsDep
+    request: Request, session: ReadSession, _principal: RestoresReader, settings: SettingsDep
 ) -> Response:
     found = service.list_snapshots(session, limit=LISTED, silence_s=settings.node_silence_s)
     return conditional_json(request, SnapshotList(snapshots=[_resource(one) for one in found]))
@@ -128,9 +126,11 @@ def get_snapshot(
     context_digest: Hex64,
     request: Request,
     session: ReadSession,
-    principal: RestoresReader,
+    _principal: RestoresReader,
     settings: SettingsDep,
-    rank_zero_storage_key: Annotated[Hex64 | None, Query(description="where several share the digest")] = None,
+    rank_zero_storage_key: Annotated[
+        Hex64 | None, Query(description="where several share the digest")
+    ] = None,
 ) -> Response:
     snapshot = service.get_snapshot(
         session,

@@ -30,7 +30,7 @@ class InventoryBody(Body):
     """Everything one scan of a node's store roots found; it replaces what the scan before said."""
 
     manifests: Annotated[list[SightingBody], Field(max_length=100_000)]
-    problems: Annotated[list[ScanProblemBody], Field(max_length=1000)] = []
+    problems: Annotated[list[ScanProblemBody], Field(max_length=1000, default_factory=list)]
 
 
 class InventoryResource(Resource):

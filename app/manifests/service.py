@@ -56,9 +56,7 @@ class Snapshot:
         return tuple(place for place in self.places.get(rank, ()) if place.node.name not in self.away)
 
 
-def record_document(
-    session: Session, *, raw: bytes, expected_sha256: str, context_digest: str
-) -> bool:
+def record_document(session: Session, *, raw: bytes, expected_sha256: str, context_digest: str) -> bool:
     """Keep the bytes of a root document with an index over them; True if they are new.
 
     Raises:

@@ -98,7 +98,7 @@ def start_worker(
     responses=problem_responses(),
 )
 def list_nodes(
-    request: Request, session: ReadSession, principal: NodesReader, settings: SettingsDep
+    request: Request, session: ReadSession, _principal: NodesReader, settings: SettingsDep
 ) -> Response:
     now = database_time(session)
     nodes = [
@@ -115,7 +115,7 @@ def list_nodes(
     responses=problem_responses("not-found"),
 )
 def get_node(
-    name: NodeName, request: Request, session: ReadSession, principal: NodesReader, settings: SettingsDep
+    name: NodeName, request: Request, session: ReadSession, _principal: NodesReader, settings: SettingsDep
 ) -> Response:
     node = service.get_node(session, name=name)
     now = database_time(session)

@@ -51,7 +51,9 @@ def device_for_update(session: Session, *, node_name: str, name: str) -> Device 
 
 
 def devices_of_node(session: Session, *, node_id: UUID) -> list[Device]:
-    query = select(Device).options(joinedload(Device.node)).where(Device.node_id == node_id).order_by(Device.name)
+    query = (
+        select(Device).options(joinedload(Device.node)).where(Device.node_id == node_id).order_by(Device.name)
+    )
     return list(session.scalars(query))
 
 

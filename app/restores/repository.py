@@ -8,7 +8,7 @@ from sqlalchemy import Sequence as DatabaseSequence
 from sqlalchemy import func, or_, select, tuple_
 from sqlalchemy.orm import Session, joinedload, selectinload
 
-from app.models import Device, Node, RankAttempt, Readback, Restore, RestoreEvent
+from app.models import Device, RankAttempt, Readback, Restore, RestoreEvent
 from app.web.paging import Cursor
 
 _fencing_token = DatabaseSequence("fencing_token")
@@ -106,7 +106,7 @@ def lock_attempt(session: Session, *, attempt_id: UUID) -> RankAttempt | None:
     """The attempt's row alone: heartbeats of many ranks must not queue up behind one restore."""
     query = (
         select(RankAttempt)
-        .options(joinedload(RankAttempt.restore))
+        .options(joinedload(RankAttempt.device).joinedload(Device.node), joinedload(RankAttempt.restore))
         .where(RankAttempt.id == attempt_id)
         .with_for_update(of=RankAttempt)
     )
@@ -186,7 +186,3 @@ def latest_readback(session: Session, *, restore_id: UUID) -> Readback | None:
 def overdue_readbacks(session: Session, *, created_before: datetime) -> list[UUID]:
     query = select(Readback.id).where(Readback.ended_at.is_(None), Readback.created_at < created_before)
     return list(session.scalars(query))
-
-
-def node_names(session: Session) -> list[str]:
-    return list(session.scalars(select(Node.name).order_by(Node.name)))

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from fastapi import Depends, Query, Request
 
-from app.core.canonical_json import decode_canonical, encode_canonical
+from app.core.canonical_json import decode_canonical, encode_canonical, expect_list, expect_text
 from app.core.errors import CoreError
 from app.errors import BadRequest
 
@@ -76,9 +76,12 @@ def _read_token(text: str, *, secret: bytes, scope: str) -> Cursor:
     if not hmac.compare_digest(raw[:16], _mac(secret, scope=scope, body=raw[16:])):
         raise refused
     try:
-        created_at, row_id = decode_canonical(raw[16:], subject="page token")
+        fields = expect_list(
+            decode_canonical(raw[16:], subject="page token"), subject="page token", maximum=2
+        )
+        created_at, row_id = (expect_text(field, subject="page token") for field in fields)
         return Cursor(created_at=datetime.fromisoformat(created_at), id=UUID(row_id))
-    except (CoreError, ValueError, TypeError) as error:
+    except (CoreError, ValueError) as error:
         raise refused from error
 
 

@@ -101,7 +101,12 @@ class _Status(AppError):
 
 
 def _of_http(error: HTTPException) -> AppError:
-    codes = {404: "not-found", 405: "method-not-allowed", 413: "content-too-large", 415: "unsupported-media-type"}
+    codes = {
+        404: "not-found",
+        405: "method-not-allowed",
+        413: "content-too-large",
+        415: "unsupported-media-type",
+    }
     code = codes.get(error.status_code, "bad-request" if error.status_code < 500 else "internal-error")
     detail = error.detail or HTTPStatus(error.status_code).phrase
     return _Status(error.status_code, detail, code=code, headers=dict(error.headers or {}))
@@ -149,7 +154,9 @@ def install_problem_handlers(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     def _unexpected(request: Request, error: Exception) -> JSONResponse:
         log.exception("unexpected error in %s", request.url.path, exc_info=error)
-        return problem_response(request, _Status(500, "unexpected error; the log has it", code="internal-error"))
+        return problem_response(
+            request, _Status(500, "unexpected error; the log has it", code="internal-error")
+        )
 
     for kind, translate in (
         (HTTPException, _of_http),

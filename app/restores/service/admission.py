@@ -5,10 +5,11 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.config import Settings
-from app.db.session import after_commit, database_time
+from app.db.session import Database, after_commit, database_time
 from app.models import Device, RankAttempt, Restore
 from app.nodes import service as nodes
 from app.restores import repository
@@ -44,6 +45,21 @@ def admit_waiting(session: Session, *, messages: RankMessages, settings: Setting
     return admitted
 
 
+def admit_after_commit(
+    session: Session, *, database: Database, messages: RankMessages, settings: Settings
+) -> None:
+    """Look at the queue once this transaction is committed; if that fails, the timetable's look will do."""
+
+    def look() -> None:
+        try:
+            with database.transaction() as own:
+                admit_waiting(own, messages=messages, settings=settings)
+        except SQLAlchemyError:
+            log.exception("admission: left to the next tick")
+
+    after_commit(session, look)
+
+
 def _all_free(session: Session, *, restore: Restore, devices: list[Device], spoken_for: set[UUID]) -> bool:
     if any(device.held_by is not None or device.id in spoken_for for device in devices):
         return False
@@ -63,7 +79,9 @@ def _admit(
     for attempt in restore.attempts:
         by_id[attempt.device_id].held_by = attempt.id
         send(session, attempt=attempt, messages=messages, settings=settings, now=now)
-    names = ", ".join(sorted(f"{attempt.device.node.name}/{attempt.device.name}" for attempt in restore.attempts))
+    names = ", ".join(
+        sorted(f"{attempt.device.node.name}/{attempt.device.name}" for attempt in restore.attempts)
+    )
     repository.add_event(session, restore_id=restore.id, kind="admitted", detail=f"holds {names}", rank=None)
 
 

@@ -82,9 +82,11 @@ def advance(session: Session, *, restore: Restore, now: datetime) -> None:
                 _decide(session, restore=restore, decision="retract", now=now)
                 _cancel_unclaimed(session, restore=restore, now=now)
             case Step.RESTORED:
-                return _end_restored(session, restore=restore, now=now)
+                _end_restored(session, restore=restore, now=now)
+                return
             case Step.END:
-                return _end_retracted(session, restore=restore, now=now)
+                _end_retracted(session, restore=restore, now=now)
+                return
 
 
 def _rank_state(attempt: RankAttempt) -> RankState:
@@ -110,8 +112,23 @@ def _cancel_unclaimed(session: Session, *, restore: Restore, now: datetime) -> N
     for attempt in restore.attempts:
         if attempt.state == "waiting" and attempt.ended_at is None:
             end_attempt(
-                session, attempt=attempt, state="cancelled", outcome=None, problem=None, now=now, pages="released"
+                session,
+                attempt=attempt,
+                state="cancelled",
+                outcome=None,
+                problem=None,
+                now=now,
+                pages="released",
             )
+
+
+def hold_devices(session: Session, *, restore: Restore) -> None:
+    """Lock all devices of a restore, as whoever ends any of its attempts must do first.
+
+    Admission locks devices in the order of their ids; freeing them one by one in another order would
+    deadlock with it.
+    """
+    nodes.lock_devices(session, ids=[attempt.device_id for attempt in restore.attempts])
 
 
 def end_attempt(
@@ -124,7 +141,11 @@ def end_attempt(
     now: datetime,
     pages: str,
 ) -> None:
-    """End one attempt and free its device; `pages` says whether its pages stay (``kept``)."""
+    """End one attempt and free its device, which `hold_devices` has locked.
+
+    Args:
+        pages: ``kept`` where the pages stay resident, ``released`` where they are gone or will be.
+    """
     attempt.state = state
     attempt.outcome = outcome
     attempt.problem = problem
@@ -141,13 +162,20 @@ def end_attempt(
 
 
 def _end_restored(session: Session, *, restore: Restore, now: datetime) -> None:
+    hold_devices(session, restore=restore)
     restore.state = "resident"
     restore.outcome = "restored"
     restore.ended_at = now
     restore.resident_until = now + timedelta(seconds=restore.resident_s)
     for attempt in restore.attempts:
         end_attempt(
-            session, attempt=attempt, state="reported", outcome="restored", problem=None, now=now, pages="kept"
+            session,
+            attempt=attempt,
+            state="reported",
+            outcome="restored",
+            problem=None,
+            now=now,
+            pages="kept",
         )
     detail = f"{len(restore.attempts)} acknowledgements of epoch {restore.epoch}"
     repository.add_event(session, restore_id=restore.id, kind="restored", detail=detail, rank=None)

@@ -12,7 +12,7 @@ from app.errors import Conflict, NotFound
 from app.layouts import service as layouts
 from app.manifests import service as manifests
 from app.manifests.service import Snapshot
-from app.models import Device, ManifestLocation, RankAttempt, Restore
+from app.models import Device, ManifestLocation, RankAttempt, Restore, RestoreEvent
 from app.nodes import service as nodes
 from app.restores import repository
 from app.web.paging import Cursor
@@ -54,8 +54,8 @@ def request_restore(session: Session, *, order: RestoreOrder, by: str, silence_s
     )
     if snapshot.missing:
         raise Conflict(
-            f"snapshot {order.context_digest}: expected ranks 0 to {snapshot.rank_count - 1} on nodes that are "
-            f"alive, found none for rank {', '.join(map(str, snapshot.missing))}",
+            f"snapshot {order.context_digest}: expected ranks 0 to {snapshot.rank_count - 1} on nodes that "
+            f"are alive, found none for rank {', '.join(map(str, snapshot.missing))}",
             code="snapshot-incomplete",
         )
     layout = layouts.parsed(layouts.get_layout(session, sha256=order.layout_sha256))
@@ -101,11 +101,11 @@ def _assign(session: Session, *, snapshot: Snapshot, layout: PageLayout) -> list
         for place in places:
             if place.node_id not in free:
                 free[place.node_id] = nodes.devices_of_node(session, node_id=place.node_id)
-        place = next((place for place in places if free[place.node_id]), None)
-        if place is None:
+        chosen = next((place for place in places if free[place.node_id]), None)
+        if chosen is None:
             raise _too_few_devices(rank, places=places, rank_count=snapshot.rank_count)
-        device = free[place.node_id].pop(0)
-        assignments.append(_checked(place, rank=rank, device=device, layout=layout))
+        device = free[chosen.node_id].pop(0)
+        assignments.append(_checked(chosen, rank=rank, device=device, layout=layout))
     return assignments
 
 
@@ -120,12 +120,12 @@ def _too_few_devices(rank: int, *, places: Sequence[ManifestLocation], rank_coun
 
 def _checked(place: ManifestLocation, *, rank: int, device: Device, layout: PageLayout) -> RankAssignment:
     """Plan the rank as its worker will, so that a wrong layout is refused now and not on four devices."""
-    plan = plan_restore(manifests.parsed(place.root_document), layout)
+    plan = plan_restore(manifests.parsed(place.root_document), layout=layout)
     pages_bytes = layout.payload_bytes(block_counts=plan.block_counts)
     if pages_bytes > device.pool_bytes:
         raise Conflict(
-            f"device {place.node.name}/{device.name}: rank {rank} needs {pages_bytes} bytes of pages, its pool "
-            f"has {device.pool_bytes}",
+            f"device {place.node.name}/{device.name}: rank {rank} needs {pages_bytes} bytes of pages, its "
+            f"pool has {device.pool_bytes}",
             code="devices-missing",
         )
     return RankAssignment(rank=rank, place=place, device=device, pages_bytes=pages_bytes)
@@ -141,6 +141,11 @@ def get_restore(session: Session, *, restore_id: UUID) -> Restore:
     if restore is None:
         raise NotFound(f"restore {restore_id}: not found")
     return restore
+
+
+def events(session: Session, *, restore_id: UUID) -> list[RestoreEvent]:
+    """What happened to a restore, in order."""
+    return repository.events(session, restore_id=restore_id)
 
 
 def list_restores(

@@ -1,0 +1,102 @@
+"""create_app(): the only place that wires routers, dashboard, static files and handlers."""
+
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from fastapi import FastAPI
+from sqlalchemy import text
+
+from app.accounts import service as accounts
+from app.config import Settings
+from app.config import settings as read_settings
+from app.db.session import Database, open_database
+from app.images.api import router as images
+from app.layouts.api import router as layouts
+from app.manifests.api import node_router as inventories
+from app.manifests.api import router as snapshots
+from app.nodes.api import router as nodes
+from app.queue import create_queue
+from app.restores.api.clients import router as restores
+from app.restores.api.ranks import router as ranks
+from app.restores.dispatch import CeleryRankMessages, RankMessages
+from app.sources.api import router as sources
+from app.web.auth import KeyAuthenticator, Principal
+from app.web.headers import ResponseHeaders
+from app.web.problems import install_problem_handlers
+
+API_ROUTERS: Final = (nodes, inventories, layouts, snapshots, sources, images, restores, ranks)
+
+
+def create_app(
+    settings: Settings | None = None,
+    *,
+    database: Database | None = None,
+    messages: RankMessages | None = None,
+) -> FastAPI:
+    """The web application.
+
+    Args:
+        settings: read from the environment if not given.
+        database, messages: opened from the settings if not given; tests bring their own.
+    """
+    settings = settings or read_settings()
+    database = database or open_database(settings)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    app = FastAPI(
+        title="sparkgate",
+        summary="Decides, with evidence, which runtime image restores a persisted KV cache correctly.",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        lifespan=_lifespan,
+    )
+    app.state.settings = settings
+    app.state.database = database
+    app.state.messages = messages or CeleryRankMessages(create_queue(settings))
+    app.state.page_secret = _page_secret(settings)
+    app.state.authenticate_key = _key_authenticator(database)
+    app.add_middleware(ResponseHeaders)
+    install_problem_handlers(app)
+    for router in API_ROUTERS:
+        app.include_router(router)
+    _add_health(app, database=database)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    yield
+    app.state.database.dispose()
+
+
+def _page_secret(settings: Settings) -> bytes:
+    """Replicas share the file; without one, page tokens live as long as the process."""
+    if settings.secret_key_file is None:
+        return secrets.token_bytes(32)
+    return settings.secret_key_file.read_bytes().strip()
+
+
+def _key_authenticator(database: Database) -> KeyAuthenticator:
+    def authenticate(text: str) -> Principal | None:
+        with database.reading() as session:
+            return accounts.authenticate_key(session, text=text)
+
+    return authenticate
+
+
+def _add_health(app: FastAPI, *, database: Database) -> None:
+    @app.get("/health", operation_id="health", summary="Whether this process answers", tags=["operation"])
+    def health() -> dict[str, str]:
+        return {"status": "alive"}
+
+    @app.get(
+        "/health/ready", operation_id="ready", summary="Whether the database answers too", tags=["operation"]
+    )
+    def ready() -> dict[str, str]:
+        with database.reading() as session:
+            session.execute(text("SELECT 1"))
+        return {"status": "ready"}

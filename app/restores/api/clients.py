@@ -1,0 +1,164 @@
+"""Routes for clients: order a restore, follow it, read its pages back, discard them."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request, Response
+
+from app.core.canonical_json import encode_canonical
+from app.restores.api import resources
+from app.restores.api.deps import MessagesDep
+from app.restores.schemas import (
+    Outcome,
+    ReadbackResource,
+    RestoreBody,
+    RestoreList,
+    RestoreResource,
+    RestoreSummary,
+    State,
+)
+from app.restores.service import readback, request, residency
+from app.restores.service.admission import admit_after_commit
+from app.restores.service.request import RestoreOrder
+from app.web.deps import DatabaseDep, ReadSession, RestoresReader, RestoresWriter, SettingsDep, WriteSession
+from app.web.etag import conditional_json
+from app.web.idempotency import Answer, IdempotencyKey, answer_once
+from app.web.paging import PageDep, next_token
+from app.web.problems import problem_responses
+
+router = APIRouter(prefix="/api/v1/restores", tags=["restores"])
+
+
+@router.post(
+    "",
+    operation_id="request_restore",
+    summary="Order a restore of a snapshot on all its ranks",
+    description=(
+        "Answers at once with the restore, which is its own long-running operation: follow `Location`. "
+        "The same `Idempotency-Key` with the same body is the same restore."
+    ),
+    status_code=202,
+    response_model=RestoreResource,
+    responses=problem_responses(
+        "idempotency-key-missing",
+        "idempotency-in-flight",
+        "idempotency-key-reused",
+        "not-found",
+        "snapshot-incomplete",
+        "snapshot-ambiguous",
+        "devices-missing",
+        "document-refused",
+    ),
+)
+def request_restore(
+    body: RestoreBody,
+    key: IdempotencyKey,
+    session: WriteSession,
+    principal: RestoresWriter,
+    database: DatabaseDep,
+    messages: MessagesDep,
+    settings: SettingsDep,
+) -> Response:
+    order = RestoreOrder(
+        context_digest=body.context_digest,
+        layout_sha256=body.layout_sha256,
+        rank_zero_storage_key=body.rank_zero_storage_key,
+        resident_s=body.resident_s or settings.resident_s,
+    )
+
+    def produce() -> Answer:
+        restore = request.request_restore(
+            session, order=order, by=principal.name, silence_s=settings.node_silence_s
+        )
+        admit_after_commit(session, database=database, messages=messages, settings=settings)
+        shown = resources.detail(restore, events=request.events(session, restore_id=restore.id))
+        return Answer(
+            status=202, body=shown.model_dump_json().encode(), location=f"/api/v1/restores/{restore.id}"
+        )
+
+    fingerprint = b"POST /api/v1/restores\n" + encode_canonical(body.model_dump(mode="json"))
+    return answer_once(session, principal=principal.name, key=key, request=fingerprint, produce=produce)
+
+
+@router.get(
+    "",
+    operation_id="list_restores",
+    summary="List restores, newest first",
+    response_model=RestoreList,
+    responses=problem_responses("page-token-invalid"),
+)
+def list_restores(
+    http: Request,
+    session: ReadSession,
+    _principal: RestoresReader,
+    page: PageDep,
+    state: Annotated[State | None, Query()] = None,
+    outcome: Annotated[Outcome | None, Query()] = None,
+) -> Response:
+    rows = request.list_restores(session, after=page.after, limit=page.size + 1, state=state, outcome=outcome)
+    shown, token = next_token(page, rows)
+    restores: list[RestoreSummary] = [resources.summary(row) for row in shown]
+    return conditional_json(http, RestoreList(restores=restores, next_page_token=token))
+
+
+@router.get(
+    "/{restore_id}",
+    operation_id="get_restore",
+    summary="One restore with its attempts, reports and history",
+    response_model=RestoreResource,
+    responses=problem_responses("not-found"),
+)
+def get_restore(
+    restore_id: UUID, http: Request, session: ReadSession, _principal: RestoresReader
+) -> Response:
+    restore = request.get_restore(session, restore_id=restore_id)
+    shown = resources.detail(restore, events=request.events(session, restore_id=restore_id))
+    return conditional_json(http, shown)
+
+
+@router.post(
+    "/{restore_id}/discard",
+    operation_id="discard_restore",
+    summary="Give the restored pages back on every rank",
+    status_code=202,
+    responses=problem_responses("not-found", "not-published"),
+)
+def discard_restore(
+    restore_id: UUID, session: WriteSession, principal: RestoresWriter, messages: MessagesDep
+) -> RestoreSummary:
+    restore = residency.discard(session, restore_id=restore_id, by=principal.name, messages=messages)
+    return resources.summary(restore)
+
+
+@router.post(
+    "/{restore_id}/readbacks",
+    operation_id="request_readback",
+    summary="Read the published pages back on every rank and digest them by layer",
+    status_code=202,
+    responses=problem_responses("not-found", "not-published", "gone"),
+)
+def request_readback(
+    restore_id: UUID,
+    response: Response,
+    session: WriteSession,
+    principal: RestoresWriter,
+    messages: MessagesDep,
+) -> ReadbackResource:
+    row = readback.request_readback(session, restore_id=restore_id, by=principal.name, messages=messages)
+    response.headers["Location"] = f"/api/v1/restores/{restore_id}/readbacks/{row.id}"
+    response.headers["Retry-After"] = "1"
+    return resources.readback_resource(row)
+
+
+@router.get(
+    "/{restore_id}/readbacks/{readback_id}",
+    operation_id="get_readback",
+    summary="What the ranks have read back so far",
+    response_model=ReadbackResource,
+    responses=problem_responses("not-found"),
+)
+def get_readback(
+    restore_id: UUID, readback_id: UUID, http: Request, session: ReadSession, _principal: RestoresReader
+) -> Response:
+    row = readback.get_readback(session, restore_id=restore_id, readback_id=readback_id)
+    return conditional_json(http, resources.readback_resource(row))

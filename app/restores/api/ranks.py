@@ -1,0 +1,235 @@
+"""Routes for rank workers: claim, heartbeat, ready, failure, decision, publish, retracted, pages.
+
+All but the claim carry the fencing token the claim gave out, in the header `Fencing-Token`.
+"""
+
+from typing import Annotated, Final
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Header
+from sqlalchemy.orm import Session
+
+from app.config import Settings
+from app.core.canonical_json import decode_canonical, expect_object
+from app.db.session import Database, database_time
+from app.models import Restore
+from app.restores.api import resources
+from app.restores.api.deps import MessagesDep
+from app.restores.dispatch import RankMessages
+from app.restores.schemas import (
+    ClaimBody,
+    ClaimResource,
+    DecisionResource,
+    HeartbeatBody,
+    LayersBody,
+    PublishBody,
+    ReadbackResource,
+)
+from app.restores.service import attempts, readback, residency
+from app.restores.service.admission import admit_after_commit
+from app.restores.service.attempts import Speaker
+from app.web.body import json_document, raw_body
+from app.web.deps import DatabaseDep, NodeReporter, ReadSession, SettingsDep, WriteSession
+from app.web.problems import problem_responses
+
+router = APIRouter(prefix="/api/v1/attempts/{attempt_id}", tags=["rank workers"])
+
+LARGEST_REPORT_BYTES: Final = 4 * 1024 * 1024
+TOKEN_PROBLEMS: Final = ("other-node", "not-found", "fencing-token-stale", "lease-lost")
+
+
+def speaker(
+    attempt_id: UUID,
+    principal: NodeReporter,
+    token: Annotated[int, Header(alias="Fencing-Token", ge=1, le=2**63 - 1, description="from the claim")],
+) -> Speaker:
+    return Speaker(attempt_id=attempt_id, principal=principal, token=token)
+
+
+SpeakerDep = Annotated[Speaker, Depends(speaker)]
+RawReport = Annotated[bytes, Depends(raw_body(limit_bytes=LARGEST_REPORT_BYTES))]
+
+
+def _decided(
+    session: Session, restore: Restore, *, database: Database, messages: RankMessages, settings: Settings
+) -> DecisionResource:
+    """The decision, and a look at the queue if this request has freed devices."""
+    if restore.outcome is not None:
+        admit_after_commit(session, database=database, messages=messages, settings=settings)
+    return resources.decision(restore)
+
+
+@router.post(
+    "/claim",
+    operation_id="claim_attempt",
+    summary="Claim an admitted rank attempt; a second claim is refused",
+    responses=problem_responses("other-node", "not-found", "attempt-not-claimable"),
+)
+def claim(
+    attempt_id: UUID, body: ClaimBody, session: WriteSession, principal: NodeReporter, settings: SettingsDep
+) -> ClaimResource:
+    claimed = attempts.claim(
+        session,
+        attempt_id=attempt_id,
+        principal=principal,
+        generation=body.generation,
+        lease_s=settings.lease_s,
+    )
+    layout = decode_canonical(claimed.layout.document, subject=f"layout {claimed.layout.sha256}")
+    return ClaimResource(
+        attempt_id=attempt_id,
+        restore_id=claimed.restore.id,
+        rank=claimed.attempt.rank,
+        token=claimed.token,
+        lease_s=settings.lease_s,
+        root_path=claimed.attempt.root_path,
+        storage_key=claimed.root_document.storage_key,
+        context_digest=claimed.root_document.context_digest,
+        root_document_sha256=claimed.root_document.sha256,
+        span_tokens=claimed.restore.span_tokens,
+        layout=expect_object(layout, subject="layout"),
+    )
+
+
+@router.post(
+    "/heartbeat",
+    operation_id="heartbeat_attempt",
+    summary="Renew the lease; hear whether to go on",
+    responses=problem_responses(*TOKEN_PROBLEMS),
+)
+def heartbeat(
+    body: HeartbeatBody,
+    session: WriteSession,
+    speaker: SpeakerDep,
+    settings: SettingsDep,
+) -> DecisionResource:
+    restore = attempts.heartbeat(
+        session,
+        speaker,
+        progress=body.progress.model_dump() if body.progress else None,
+        lease_s=settings.lease_s,
+    )
+    return resources.decision(restore)
+
+
+@router.put(
+    "/ready",
+    operation_id="report_ready",
+    summary="Everything is placed: send the rank's report",
+    responses=problem_responses(*TOKEN_PROBLEMS, "report-differs", "document-refused", "content-too-large"),
+    openapi_extra=json_document("The rank report, its service start and the claim's round trip, in ns"),
+)
+def ready(
+    raw: RawReport,
+    session: WriteSession,
+    speaker: SpeakerDep,
+) -> DecisionResource:
+    return resources.decision(attempts.record_ready(session, speaker, raw=raw))
+
+
+@router.put(
+    "/failure",
+    operation_id="report_failure",
+    summary="The rank could not restore: send its report",
+    responses=problem_responses(*TOKEN_PROBLEMS, "report-differs", "document-refused", "content-too-large"),
+    openapi_extra=json_document("The rank report, its service start and the claim's round trip, in ns"),
+)
+def failure(
+    raw: RawReport,
+    session: WriteSession,
+    speaker: SpeakerDep,
+    database: DatabaseDep,
+    messages: MessagesDep,
+    settings: SettingsDep,
+) -> DecisionResource:
+    restore = attempts.record_failure(session, speaker, raw=raw)
+    return _decided(session, restore, database=database, messages=messages, settings=settings)
+
+
+@router.get(
+    "/decision",
+    operation_id="poll_decision",
+    summary="What is decided so far (a short poll)",
+    responses=problem_responses("other-node", "not-found", "fencing-token-stale"),
+)
+def decision(session: ReadSession, speaker: SpeakerDep) -> DecisionResource:
+    attempt = attempts.attempt_of(session, speaker)
+    return resources.decision(attempt.restore)
+
+
+@router.put(
+    "/publish",
+    operation_id="acknowledge_publish",
+    summary="The pages are published under the decision's epoch",
+    responses=problem_responses(*TOKEN_PROBLEMS, "epoch-stale"),
+)
+def publish(
+    body: PublishBody,
+    session: WriteSession,
+    speaker: SpeakerDep,
+    database: DatabaseDep,
+    messages: MessagesDep,
+    settings: SettingsDep,
+) -> DecisionResource:
+    restore = attempts.acknowledge_publish(session, speaker, epoch=body.epoch)
+    return _decided(session, restore, database=database, messages=messages, settings=settings)
+
+
+@router.put(
+    "/retracted",
+    operation_id="report_retracted",
+    summary="The pages were given back as decided",
+    responses=problem_responses(*TOKEN_PROBLEMS, "epoch-stale"),
+)
+def retracted(
+    session: WriteSession,
+    speaker: SpeakerDep,
+    database: DatabaseDep,
+    messages: MessagesDep,
+    settings: SettingsDep,
+) -> DecisionResource:
+    restore = attempts.record_retracted(session, speaker)
+    return _decided(session, restore, database=database, messages=messages, settings=settings)
+
+
+@router.put(
+    "/readbacks/{readback_id}",
+    operation_id="report_layers",
+    summary="The digests of the published pages, read back by layer",
+    responses=problem_responses("other-node", "not-found", "fencing-token-stale", "gone", "report-differs"),
+)
+def report_layers(
+    readback_id: UUID,
+    body: LayersBody,
+    session: WriteSession,
+    speaker: SpeakerDep,
+) -> ReadbackResource:
+    attempt = attempts.locked_attempt(session, speaker)
+    residency.check_resident(attempt.restore)
+    row = readback.record_rank(
+        session,
+        readback_id=readback_id,
+        attempt=attempt,
+        layers=[layer.model_dump() for layer in body.layers],
+    )
+    return resources.readback_resource(row)
+
+
+@router.put(
+    "/released",
+    operation_id="report_released",
+    summary="The pages are no longer there",
+    responses=problem_responses("other-node", "not-found", "fencing-token-stale"),
+)
+def released(
+    session: WriteSession,
+    speaker: SpeakerDep,
+    database: DatabaseDep,
+    messages: MessagesDep,
+    settings: SettingsDep,
+) -> DecisionResource:
+    attempt = attempts.locked_attempt(session, speaker)
+    now = database_time(session)
+    residency.report_gone(session, attempt=attempt, messages=messages, now=now)
+    admit_after_commit(session, database=database, messages=messages, settings=settings)
+    return resources.decision(attempt.restore)

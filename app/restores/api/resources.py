@@ -1,0 +1,100 @@
+"""From rows to JSON shapes."""
+
+from collections.abc import Sequence
+
+from app.core.canonical_json import decode_strict, expect_object
+from app.models import RankAttempt, RankReportRow, Readback, Restore, RestoreEvent
+from app.restores.schemas import (
+    AttemptResource,
+    DecisionResource,
+    EventResource,
+    LayerBody,
+    ProblemOfRank,
+    RankLayersResource,
+    ReadbackResource,
+    ReportResource,
+    RestoreResource,
+    RestoreSummary,
+)
+
+# Restores by our own engine are evidence about sparkgate and the snapshot, never about an image.
+TITLE = "engine self-test"
+
+
+def summary(restore: Restore) -> RestoreSummary:
+    """A restore without its attempts."""
+    values = {name: getattr(restore, name) for name in RestoreSummary.model_fields if hasattr(restore, name)}
+    values["problem"] = ProblemOfRank(**restore.problem) if restore.problem else None
+    return RestoreSummary(title=TITLE, done=restore.outcome is not None, **values)
+
+
+def detail(restore: Restore, *, events: Sequence[RestoreEvent]) -> RestoreResource:
+    """A restore with its attempts, reports and history."""
+    return RestoreResource(
+        **dict(summary(restore)),
+        attempts=[_attempt(attempt, restore=restore) for attempt in restore.attempts],
+        events=[EventResource.model_validate(event) for event in events],
+    )
+
+
+def _attempt(attempt: RankAttempt, *, restore: Restore) -> AttemptResource:
+    taken = ("id", "rank", "number", "root_path", "root_document_sha256", "state", "outcome", "progress")
+    times = ("claimed_at", "ready_at", "acknowledged_at", "ended_at")
+    return AttemptResource(
+        **{name: getattr(attempt, name) for name in taken + times},
+        node=attempt.device.node.name,
+        device=attempt.device.name,
+        problem=ProblemOfRank(**attempt.problem) if attempt.problem else None,
+        report=_report(attempt.report, attempt=attempt, restore=restore) if attempt.report else None,
+    )
+
+
+def _report(row: RankReportRow, *, attempt: RankAttempt, restore: Restore) -> ReportResource:
+    document = expect_object(decode_strict(row.document, subject="rank report"), subject="rank report")
+    report = expect_object(document["report"], subject="rank report.report")
+    values = {name: report[name] for name in ReportResource.model_fields if name in report}
+    start_ns = service_start_ns(row, attempt=attempt, restore=restore)
+    return ReportResource.model_validate(
+        {**values, "service_start_ns": start_ns, "clock_error_ns": row.claim_round_trip_ns}
+    )
+
+
+def service_start_ns(row: RankReportRow, *, attempt: RankAttempt, restore: Restore) -> int:
+    """When a rank's service began, in ns from the restore's admission, on the database's clock.
+
+    The worker's own clock is used for the stretch after its claim only, so that clocks of different
+    machines are never compared; the claim's round trip bounds the error.
+    """
+    if attempt.claimed_at is None or restore.admitted_at is None:
+        return row.service_start_ns
+    since_admission = attempt.claimed_at - restore.admitted_at
+    return since_admission.days * 86_400 * 10**9 + (
+        since_admission.seconds * 10**9 + since_admission.microseconds * 1000 + row.service_start_ns
+    )
+
+
+def decision(restore: Restore) -> DecisionResource:
+    """What a rank worker is told."""
+    return DecisionResource.model_validate(
+        {"decision": restore.decision, "epoch": restore.epoch, "outcome": restore.outcome}
+    )
+
+
+def readback_resource(readback: Readback) -> ReadbackResource:
+    """A readback with what the ranks answered so far."""
+    return ReadbackResource(
+        id=readback.id,
+        restore_id=readback.restore_id,
+        created_at=readback.created_at,
+        created_by=readback.created_by,
+        done=readback.ended_at is not None,
+        problem=ProblemOfRank(**readback.problem) if readback.problem else None,
+        ranks=[
+            RankLayersResource(
+                rank=one.rank,
+                layers=[LayerBody.model_validate(layer) for layer in one.layers],
+                received_at=one.received_at,
+            )
+            for one in readback.ranks
+        ],
+    )

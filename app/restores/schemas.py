@@ -1,0 +1,188 @@
+"""JSON shapes of restores, for clients and for rank workers."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from app.web.schemas import Body, Hex64, NodeName, Resource
+
+State = Literal["waiting", "running", "publishing", "retracting", "resident", "releasing", "finished"]
+Outcome = Literal["restored", "corrupt", "incomplete", "failed"]
+AttemptState = Literal["waiting", "claimed", "running", "ready", "reported", "lost", "cancelled"]
+
+
+class RestoreBody(Body):
+    """An order to restore one snapshot on all its ranks."""
+
+    context_digest: Hex64
+    layout_sha256: Hex64
+    rank_zero_storage_key: Hex64 | None = Field(
+        default=None, description="needed only where several identities share the context digest"
+    )
+    resident_s: Annotated[int, Field(ge=1, le=7 * 24 * 3600)] | None = Field(
+        default=None, description="seconds the restored pages stay; the server has a default"
+    )
+
+
+class ProblemOfRank(Resource):
+    """Why a restore or one of its ranks did not succeed."""
+
+    code: str
+    detail: str
+    rank: int | None = None
+    subject: str | None = None
+    stage: str | None = None
+    expected: str | None = None
+    found: str | None = None
+
+
+class ReportResource(Resource):
+    """What one rank measured; every interval in ns from the start of its service."""
+
+    service_start_ns: int = Field(description="from the admission of the restore to the start of service")
+    clock_error_ns: int = Field(description="bound on the error of that start: the claim's round trip")
+    outcome: str
+    objects: int
+    bytes: int
+    service_ns: int
+    unattributed_ns: int
+    phases_ns: dict[str, int]
+    intervals_ns: list[dict[str, Any]]
+    readers: int
+    stream_digest: str
+
+
+class AttemptResource(Resource):
+    id: UUID
+    rank: int
+    number: int
+    node: NodeName
+    device: str
+    root_path: str
+    root_document_sha256: str
+    state: AttemptState
+    outcome: str | None
+    problem: ProblemOfRank | None
+    progress: dict[str, Any] | None
+    claimed_at: datetime | None
+    ready_at: datetime | None
+    acknowledged_at: datetime | None
+    ended_at: datetime | None
+    report: ReportResource | None
+
+
+class RestoreSummary(Resource):
+    id: UUID
+    title: str = Field(description="what the restore is evidence about", examples=["engine self-test"])
+    context_digest: str
+    rank_zero_storage_key: str
+    layout_sha256: str
+    rank_count: int
+    span_tokens: int
+    state: State
+    outcome: Outcome | None
+    done: bool
+    problem: ProblemOfRank | None
+    decision: Literal["publish", "retract"] | None
+    epoch: int
+    created_at: datetime
+    created_by: str
+    admitted_at: datetime | None
+    decided_at: datetime | None
+    ended_at: datetime | None
+    resident_until: datetime | None
+    released_at: datetime | None
+    release_reason: str | None
+
+
+class EventResource(Resource):
+    at: datetime
+    kind: str
+    rank: int | None
+    detail: str
+
+
+class RestoreResource(RestoreSummary):
+    attempts: list[AttemptResource]
+    events: list[EventResource]
+
+
+class RestoreList(Resource):
+    restores: list[RestoreSummary]
+    next_page_token: str = ""
+
+
+class LayerBody(Body):
+    name: Annotated[str, Field(min_length=1, max_length=500)]
+    pages: Annotated[int, Field(ge=1)]
+    bytes: Annotated[int, Field(ge=1)]
+    sha256: Hex64
+
+
+class RankLayersResource(Resource):
+    rank: int
+    layers: list[LayerBody]
+    received_at: datetime
+
+
+class ReadbackResource(Resource):
+    """Per-layer digests of the published pages, read back on every rank."""
+
+    id: UUID
+    restore_id: UUID
+    created_at: datetime
+    created_by: str
+    done: bool
+    problem: ProblemOfRank | None
+    ranks: list[RankLayersResource]
+
+
+# What rank workers say and hear.
+
+
+class ClaimBody(Body):
+    generation: Annotated[int, Field(ge=1)]
+
+
+class ClaimResource(Resource):
+    """Everything a worker needs for its rank."""
+
+    attempt_id: UUID
+    restore_id: UUID
+    rank: int
+    token: int
+    lease_s: float
+    root_path: str
+    storage_key: str
+    context_digest: str
+    root_document_sha256: str
+    span_tokens: int
+    layout: dict[str, Any]
+
+
+class ProgressBody(Body):
+    objects: Annotated[int, Field(ge=0)]
+    bytes: Annotated[int, Field(ge=0)]
+    total_bytes: Annotated[int, Field(ge=0)]
+
+
+class HeartbeatBody(Body):
+    progress: ProgressBody | None = None
+
+
+class DecisionResource(Resource):
+    """What is decided for the restore; `outcome` is set once it is final."""
+
+    decision: Literal["publish", "retract"] | None
+    epoch: int
+    outcome: Outcome | None
+
+
+class PublishBody(Body):
+    epoch: Annotated[int, Field(ge=1)]
+
+
+class LayersBody(Body):
+    layers: Annotated[list[LayerBody], Field(min_length=1, max_length=100_000)]

@@ -1,0 +1,324 @@
+"""What a rank worker says of its attempt. Every word but the claim must show the fencing token.
+
+A worker may say anything twice (its network may lose our answer): the same word again gets the same answer.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from app.core.canonical_json import decode_strict, expect_int, expect_object
+from app.core.digest import sha256
+from app.core.restore.report import RankOutcome, RankReport, parse_report
+from app.db.session import database_time
+from app.errors import Conflict, NotFound, Refused
+from app.models import Layout, RankAttempt, RankReportRow, Restore, RootDocument
+from app.nodes import service as nodes
+from app.restores import repository
+from app.restores.service.completion import advance, end_attempt, hold_devices
+from app.web.auth import Principal, check_node
+
+_REPORT_KEYS: Final = frozenset({"report", "service_start_ns", "claim_round_trip_ns"})
+_HOUR_NS: Final = 3600 * 10**9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speaker:
+    """The worker that speaks for an attempt: its node's key, and the fencing token its claim got."""
+
+    attempt_id: UUID
+    principal: Principal
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a worker gets for its claim: the token, the lease and the inputs of the plan."""
+
+    attempt: RankAttempt
+    restore: Restore
+    token: int
+    root_document: RootDocument
+    layout: Layout
+
+
+def claim(
+    session: Session, *, attempt_id: UUID, principal: Principal, generation: int, lease_s: float
+) -> Claim:
+    """Give an admitted attempt to the one worker that asks first; a second delivery ends here.
+
+    Raises:
+        NotFound: no such attempt.
+        Forbidden: the attempt is another node's.
+        Conflict: claimed before, not admitted, already decided, or asked by an earlier generation.
+    """
+    restore, attempt = _locked(session, attempt_id=attempt_id, principal=principal)
+    nodes.note_task(session, device=attempt.device)
+    obstacle = _claim_obstacle(restore, attempt=attempt, generation=generation)
+    if obstacle is not None:
+        raise Conflict(f"attempt {attempt_id}: {obstacle}", code="attempt-not-claimable")
+    now = database_time(session)
+    attempt.token = repository.next_token(session)
+    attempt.device_generation = generation
+    attempt.state = "claimed"
+    attempt.claimed_at = now
+    attempt.next_send_at = None
+    attempt.lease_expires_at = now + timedelta(seconds=lease_s)
+    device = f"{attempt.device.node.name}/{attempt.device.name}"
+    repository.add_event(
+        session, restore_id=restore.id, kind="claimed", detail=f"by {device}", rank=attempt.rank
+    )
+    session.flush()
+    return _claim(session, attempt=attempt, restore=restore, token=attempt.token)
+
+
+def _claim(session: Session, *, attempt: RankAttempt, restore: Restore, token: int) -> Claim:
+    document = session.get_one(RootDocument, attempt.root_document_sha256)
+    layout = session.get_one(Layout, restore.layout_sha256)
+    return Claim(attempt=attempt, restore=restore, token=token, root_document=document, layout=layout)
+
+
+def _claim_obstacle(restore: Restore, *, attempt: RankAttempt, generation: int) -> str | None:
+    if attempt.state != "waiting" or restore.decision is not None:
+        return f"expected waiting in a running restore, found {attempt.state} in a {restore.state} one"
+    if restore.state != "running" or attempt.device.held_by != attempt.id:
+        return "expected an admitted attempt, found one that waits for its device"
+    if generation != attempt.device.generation:
+        return f"expected generation {attempt.device.generation} of the device, found {generation}"
+    return None
+
+
+def heartbeat(
+    session: Session, speaker: Speaker, *, progress: dict[str, Any] | None, lease_s: float
+) -> Restore:
+    """Renew the lease; returns the restore, whose decision tells the worker whether to go on.
+
+    Raises:
+        NotFound: no such attempt.
+        Conflict: the token is not the current one, or the lease had run out.
+    """
+    attempt = repository.lock_attempt(session, attempt_id=speaker.attempt_id)
+    if attempt is None:
+        raise NotFound(f"attempt {speaker.attempt_id}: not found")
+    check_node(speaker.principal, node_name=attempt.device.node.name)
+    now = database_time(session)
+    if attempt.ended_at is None:
+        _check_token(attempt, token=speaker.token, now=now)
+        attempt.lease_expires_at = now + timedelta(seconds=lease_s)
+        if attempt.state == "claimed":
+            attempt.state = "running"
+        if progress is not None:
+            attempt.progress = progress
+    elif attempt.token != speaker.token:
+        raise _stale(attempt, token=speaker.token)
+    return attempt.restore
+
+
+def record_ready(session: Session, speaker: Speaker, *, raw: bytes) -> Restore:
+    """A rank has placed everything: keep its report, and decide if it was the last.
+
+    Raises:
+        FormatError: the report is not one.
+        Refused: the report does not say restored.
+        Conflict: stale token, lost lease, or another report was received before.
+    """
+    report, row = _read_report(raw, attempt_id=speaker.attempt_id)
+    if report.outcome is not RankOutcome.RESTORED:
+        raise Refused(f"report: expected outcome restored, found {report.outcome}")
+    restore, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
+    now = database_time(session)
+    if _already_reported(attempt, row=row, token=speaker.token):
+        return restore
+    _check_token(attempt, token=speaker.token, now=now)
+    session.add(row)
+    attempt.state = "ready"
+    attempt.ready_at = now
+    repository.add_event(
+        session, restore_id=restore.id, kind="ready", detail=f"{report.bytes} bytes", rank=attempt.rank
+    )
+    advance(session, restore=restore, now=now)
+    return restore
+
+
+def record_failure(session: Session, speaker: Speaker, *, raw: bytes) -> Restore:
+    """A rank could not restore: keep its report and have every other rank retract.
+
+    Raises: as `record_ready`.
+    """
+    report, row = _read_report(raw, attempt_id=speaker.attempt_id)
+    if report.outcome is RankOutcome.RESTORED:
+        raise Refused("report: expected an outcome other than restored, found restored")
+    restore, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
+    now = database_time(session)
+    if _already_reported(attempt, row=row, token=speaker.token):
+        return restore
+    _check_token(attempt, token=speaker.token, now=now)
+    session.add(row)
+    hold_devices(session, restore=restore)
+    cancelled = report.outcome is RankOutcome.CANCELLED
+    end_attempt(
+        session,
+        attempt=attempt,
+        state="cancelled" if cancelled else "reported",
+        outcome=None if cancelled else str(report.outcome),
+        problem=_problem_of(report),
+        now=now,
+        pages="released",
+    )
+    advance(session, restore=restore, now=now)
+    return restore
+
+
+def _problem_of(report: RankReport) -> dict[str, Any] | None:
+    if report.problem is None or report.outcome is RankOutcome.CANCELLED:
+        return None
+    problem = report.problem
+    return {
+        "code": problem.code,
+        "subject": problem.subject,
+        "stage": problem.stage,
+        "expected": problem.expected,
+        "found": problem.found,
+        "detail": f"{problem.subject}: expected {problem.expected}, found {problem.found}",
+    }
+
+
+def acknowledge_publish(session: Session, speaker: Speaker, *, epoch: int) -> Restore:
+    """A rank has published under the decision's epoch; with the last one the restore is restored.
+
+    Raises:
+        Conflict: stale token, lost lease, or an epoch that is not the one decided.
+    """
+    restore, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
+    now = database_time(session)
+    if attempt.token == speaker.token and attempt.acknowledged_epoch == epoch:
+        return restore
+    _check_token(attempt, token=speaker.token, now=now)
+    if restore.decision != "publish" or restore.epoch != epoch:
+        raise Conflict(
+            f"epoch: expected {restore.decision or 'no decision'} {restore.epoch}, found publish {epoch}",
+            code="epoch-stale",
+        )
+    attempt.acknowledged_epoch = epoch
+    attempt.acknowledged_at = now
+    repository.add_event(
+        session, restore_id=restore.id, kind="published", detail=f"epoch {epoch}", rank=attempt.rank
+    )
+    advance(session, restore=restore, now=now)
+    return restore
+
+
+def record_retracted(session: Session, speaker: Speaker) -> Restore:
+    """A rank has given its pages back because the decision said so.
+
+    Raises:
+        Conflict: stale token, or the decision does not say retract.
+    """
+    restore, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
+    if attempt.ended_at is not None and attempt.token == speaker.token:
+        return restore
+    now = database_time(session)
+    _check_token(attempt, token=speaker.token, now=now)
+    if restore.decision != "retract":
+        raise Conflict(
+            f"attempt {speaker.attempt_id}: expected the decision retract, found {restore.decision or 'none'}",
+            code="epoch-stale",
+        )
+    hold_devices(session, restore=restore)
+    end_attempt(
+        session, attempt=attempt, state="cancelled", outcome=None, problem=None, now=now, pages="released"
+    )
+    advance(session, restore=restore, now=now)
+    return restore
+
+
+def locked_attempt(session: Session, speaker: Speaker) -> RankAttempt:
+    """The attempt, its restore locked, for the worker that claimed it.
+
+    Raises:
+        NotFound: no such attempt.
+        Forbidden: the attempt is another node's.
+        Conflict: the token is not the current one.
+    """
+    _, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
+    return _with_token(attempt, token=speaker.token)
+
+
+def attempt_of(session: Session, speaker: Speaker) -> RankAttempt:
+    """The attempt, without a lock, for the worker that claimed it.
+
+    Raises: as `locked_attempt`.
+    """
+    attempt = repository.get_attempt(session, attempt_id=speaker.attempt_id)
+    if attempt is None:
+        raise NotFound(f"attempt {speaker.attempt_id}: not found")
+    check_node(speaker.principal, node_name=attempt.device.node.name)
+    return _with_token(attempt, token=speaker.token)
+
+
+def _with_token(attempt: RankAttempt, *, token: int) -> RankAttempt:
+    if attempt.token != token:
+        raise _stale(attempt, token=token)
+    return attempt
+
+
+def _locked(session: Session, *, attempt_id: UUID, principal: Principal) -> tuple[Restore, RankAttempt]:
+    found = repository.get_attempt(session, attempt_id=attempt_id)
+    if found is None:
+        raise NotFound(f"attempt {attempt_id}: not found")
+    check_node(principal, node_name=found.device.node.name)
+    restore = repository.lock_restore(session, restore_id=found.restore_id)
+    if restore is None:
+        raise NotFound(f"restore {found.restore_id}: not found")
+    return restore, next(attempt for attempt in restore.attempts if attempt.id == attempt_id)
+
+
+def _stale(attempt: RankAttempt, *, token: int) -> Conflict:
+    return Conflict(
+        f"attempt {attempt.id}: fencing token {token} is not the current one", code="fencing-token-stale"
+    )
+
+
+def _check_token(attempt: RankAttempt, *, token: int, now: datetime) -> None:
+    if attempt.token != token:
+        raise _stale(attempt, token=token)
+    if attempt.ended_at is not None:
+        raise Conflict(f"attempt {attempt.id}: ended as {attempt.state}", code="lease-lost")
+    if attempt.lease_expires_at is None or attempt.lease_expires_at < now:
+        raise Conflict(
+            f"attempt {attempt.id}: the lease ran out at {attempt.lease_expires_at}", code="lease-lost"
+        )
+
+
+def _already_reported(attempt: RankAttempt, *, row: RankReportRow, token: int) -> bool:
+    if attempt.report is None:
+        return False
+    if attempt.token != token:
+        raise _stale(attempt, token=token)
+    if attempt.report.sha256 != row.sha256:
+        raise Conflict(
+            f"attempt {attempt.id}: expected the report {attempt.report.sha256} again, found {row.sha256}",
+            code="report-differs",
+        )
+    return True
+
+
+def _read_report(raw: bytes, *, attempt_id: UUID) -> tuple[RankReport, RankReportRow]:
+    value = decode_strict(raw, subject="rank report")
+    document = expect_object(value, subject="rank report", keys=_REPORT_KEYS)
+    report = parse_report(document["report"])
+    row = RankReportRow(
+        attempt_id=attempt_id,
+        document=raw,
+        sha256=sha256(raw),
+        service_start_ns=_nanoseconds(document, key="service_start_ns"),
+        claim_round_trip_ns=_nanoseconds(document, key="claim_round_trip_ns"),
+    )
+    return report, row
+
+
+def _nanoseconds(document: dict[str, Any], *, key: str) -> int:
+    return expect_int(document[key], subject=f"rank report.{key}", minimum=0, maximum=_HOUR_NS)

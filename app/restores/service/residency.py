@@ -1,0 +1,139 @@
+"""Published pages stay until their time to live or a discard; then every rank gives them back."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from app.db.session import after_commit, database_time
+from app.errors import Conflict, Gone, NotFound
+from app.models import RankAttempt, Restore
+from app.restores import repository
+from app.restores.dispatch import RankMessages
+
+RESEND_S: Final = 5.0
+
+
+def check_resident(restore: Restore) -> None:
+    """Let through only a restore whose pages are visible now.
+
+    Raises:
+        Conflict: not published (yet, or ever).
+        Gone: the pages were published and have been given back.
+    """
+    if restore.outcome is None:
+        raise Conflict(
+            f"restore {restore.id}: {restore.state}, nothing is published yet", code="not-published"
+        )
+    if restore.outcome != "restored":
+        raise Conflict(
+            f"restore {restore.id}: {restore.outcome}, nothing was published", code="not-published"
+        )
+    if restore.state != "resident":
+        raise Gone(f"restore {restore.id}: its pages were given back ({restore.release_reason})")
+
+
+def discard(session: Session, *, restore_id: UUID, by: str, messages: RankMessages) -> Restore:
+    """Have every rank give the published pages back; asking again changes nothing.
+
+    Raises:
+        NotFound: no such restore.
+        Conflict: nothing was published.
+    """
+    restore = repository.lock_restore(session, restore_id=restore_id)
+    if restore is None:
+        raise NotFound(f"restore {restore_id}: not found")
+    if restore.outcome != "restored":
+        check_resident(restore)
+    if restore.state == "resident":
+        release(
+            session,
+            restore=restore,
+            reason=f"discarded by {by}",
+            messages=messages,
+            now=database_time(session),
+        )
+    return restore
+
+
+def release(
+    session: Session, *, restore: Restore, reason: str, messages: RankMessages, now: datetime
+) -> None:
+    """From now on the pages are not visible; the ranks are told to give them back."""
+    restore.state = "releasing"
+    restore.release_reason = reason
+    repository.add_event(session, restore_id=restore.id, kind="releasing", detail=reason, rank=None)
+    for attempt in restore.attempts:
+        if attempt.pages_released_at is None:
+            _send_discard(session, attempt=attempt, messages=messages, now=now)
+
+
+def _send_discard(session: Session, *, attempt: RankAttempt, messages: RankMessages, now: datetime) -> None:
+    attempt.next_send_at = now + timedelta(seconds=RESEND_S)
+    queue, attempt_id = attempt.device.queue, attempt.id
+    after_commit(session, lambda: messages.discard(queue, attempt_id=attempt_id))
+
+
+def pages_released(
+    session: Session, *, restore: Restore, attempts: Sequence[RankAttempt], now: datetime
+) -> None:
+    """The pages of these ranks are gone; with the last rank the restore is finished."""
+    for attempt in attempts:
+        if attempt.pages_released_at is None:
+            attempt.pages_released_at = now
+            attempt.next_send_at = None
+    if restore.state == "releasing" and all(one.pages_released_at is not None for one in restore.attempts):
+        restore.state = "finished"
+        restore.released_at = now
+        repository.add_event(session, restore_id=restore.id, kind="released", detail="all ranks", rank=None)
+
+
+def report_gone(session: Session, *, attempt: RankAttempt, messages: RankMessages, now: datetime) -> None:
+    """A rank says that it no longer holds its pages, asked to give them back or not.
+
+    Pages that went without being asked for take the whole restore with them.
+    """
+    restore = attempt.restore
+    attempt.pages_released_at = attempt.pages_released_at or now
+    attempt.next_send_at = None
+    if restore.state == "resident":
+        reason = f"rank {attempt.rank} no longer held its pages"
+        release(session, restore=restore, reason=reason, messages=messages, now=now)
+    pages_released(session, restore=restore, attempts=[attempt], now=now)
+
+
+def tend(session: Session, *, restore_id: UUID, messages: RankMessages, now: datetime) -> None:
+    """What the timetable does for one restore with pages: end its time, notice lost workers, ask again."""
+    restore = repository.lock_restore(session, restore_id=restore_id)
+    if restore is None or restore.state not in {"resident", "releasing"}:
+        return
+    lost = [
+        attempt
+        for attempt in restore.attempts
+        if attempt.pages_released_at is None and (attempt.device_generation or 0) < attempt.device.generation
+    ]
+    pages_released(session, restore=restore, attempts=lost, now=now)
+    if restore.state == "resident":
+        _end_residency(session, restore=restore, lost=lost, messages=messages, now=now)
+        pages_released(session, restore=restore, attempts=lost, now=now)
+    for attempt in restore.attempts:
+        if restore.state == "releasing" and attempt.next_send_at is not None and attempt.next_send_at < now:
+            _send_discard(session, attempt=attempt, messages=messages, now=now)
+
+
+def _end_residency(
+    session: Session, *, restore: Restore, lost: list[RankAttempt], messages: RankMessages, now: datetime
+) -> None:
+    if lost:
+        ranks = ", ".join(str(attempt.rank) for attempt in lost)
+        release(
+            session,
+            restore=restore,
+            reason=f"the worker that held the pages of rank {ranks} ended",
+            messages=messages,
+            now=now,
+        )
+    elif restore.resident_until is not None and restore.resident_until < now:
+        release(session, restore=restore, reason="time to live reached", messages=messages, now=now)
