@@ -18,6 +18,7 @@ ENVIRONMENT_HOMES: Final = {
     "app/embedded.py": "builds the environment of PostgreSQL and Valkey",
 }
 ENVIRONMENT: Final = ("os.environ", "os.environb", "os.getenv", "os.getenvb", "os.putenv", "os.unsetenv")
+PASSED_ON: Final = ("sqlalchemy.orm.Session", "sqlalchemy.engine.make_url")
 CLOCKS: Final = ("time", "random", "secrets", "uuid", "zoneinfo", "sched")
 OUTSIDE_WORLD: Final = (
     "socket",
@@ -85,13 +86,14 @@ def pydantic_only_at_the_edge(root: Path) -> Iterator[str]:
 
 
 def sql_only_where_sql_belongs(root: Path) -> Iterator[str]:
-    """Elsewhere a session is passed on and a database error caught, but no statement is written."""
+    """Elsewhere a session is passed on, an address read, an error caught; no statement is written."""
     repositories = tuple(f"app.{noun}.repository" for noun in sorted(NOUN_NAMES))
     homes = ("app.db", "app.models", "app.web", "app.dashboard.queries", *repositories)
     for source, found in _imports(root, "app", "workers"):
-        passed_on = found.names[-1] == "sqlalchemy.orm.Session" or "exc" in found.names[-1].split(".")
+        name = found.names[-1]
+        passed_on = name in PASSED_ON or "exc" in name.split(".")
         if found.is_of("sqlalchemy") and not passed_on and not _is_within(source.module, homes):
-            yield source.at(found.line, f"SQL is not written here, but {found.names[-1]} is imported")
+            yield source.at(found.line, f"SQL is not written here, but {name} is imported")
 
 
 def environment_only_in_config(root: Path) -> Iterator[str]:
@@ -115,9 +117,7 @@ def _only_in(root: Path, folder: str, modules: tuple[str, ...], homes: tuple[str
     for source, found in _imports(root, folder):
         for module in modules:
             if found.is_of(module) and not _is_within(source.module, homes):
-                yield source.at(
-                    found.line, f"{module} is imported in {', '.join(homes) or 'no file of ' + folder} only"
-                )
+                yield source.at(found.line, f"{module} does not belong here")
 
 
 def _imports(root: Path, *folders: str) -> Iterator[tuple[Source, Import]]:
