@@ -176,8 +176,7 @@ def stop_process(record: ChildRecord) -> None:
         if not _wait_until(lambda: not is_alive(record), timeout_s=record.stop_timeout_s):
             _send(record.pid, number=signal.SIGKILL)
             _wait_until(lambda: not is_alive(record), timeout_s=_KILL_TIMEOUT_S)
-    for member in _session_members(record):
-        _send(member.pid, number=signal.SIGKILL)
+    _kill(_session_members(record))
 
 
 def reap_leftovers(home: Path, *, prefix: str = "") -> list[str]:
@@ -200,9 +199,7 @@ def stop_pids(pids: list[int], *, number: signal.Signals, timeout_s: float) -> N
     for stat in before:
         _send(stat.pid, number=number)
     if not _wait_until(lambda: not _remaining(before), timeout_s=timeout_s):
-        for stat in _remaining(before):
-            _send(stat.pid, number=signal.SIGKILL)
-        _wait_until(lambda: not _remaining(before), timeout_s=_KILL_TIMEOUT_S)
+        _kill(_remaining(before))
 
 
 def read_stat(pid: int) -> ProcessStat | None:
@@ -247,6 +244,12 @@ def _is_same(found: ProcessStat, *, record: ChildRecord) -> bool:
 def _send(pid: int, *, number: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, number)
+
+
+def _kill(stats: list[ProcessStat]) -> None:
+    for stat in stats:
+        _send(stat.pid, number=signal.SIGKILL)
+    _wait_until(lambda: not _remaining(stats), timeout_s=_KILL_TIMEOUT_S)
 
 
 def _wait_until(done: Callable[[], bool], *, timeout_s: float) -> bool:
