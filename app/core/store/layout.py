@@ -5,7 +5,8 @@ Names are built from validated digests only, so no document can name a path. Ope
 
 import re
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
+from typing import TypeVar
 
 from app.core.digest import Digest
 
@@ -18,6 +19,8 @@ MAX_OBJECT_BYTES = 64 * 1024 * 1024
 
 _FOLDER_NAME = re.compile(r"[0-9a-f]{64}")
 _DOCUMENT_NAME = re.compile(r"([0-9a-f]{64})\.json")
+
+PathType = TypeVar("PathType", bound=PurePath)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -38,7 +41,7 @@ def object_path(digest: Digest) -> PurePosixPath:
     return OBJECTS_FOLDER / f"{digest}.spcc"
 
 
-def temporary_path(final: PurePosixPath, *, token: str) -> PurePosixPath:
+def temporary_path(final: PathType, *, token: str) -> PathType:
     """The name a file has until it is complete; readers ignore it.
 
     Args:

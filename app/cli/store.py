@@ -1,0 +1,302 @@
+"""``sparkgate store``: restore one rank of a root here and now, and make stores to try it on."""
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+from rich.table import Column, Table
+
+from app.core.canonical_json import JsonObject, encode_canonical
+from app.core.digest import Digest
+from app.core.errors import AbsentError, CoreError, PlanError
+from app.core.restore.buffers import BufferPool
+from app.core.restore.execute import RankOrder, restore_rank
+from app.core.restore.host_device import HostDevice
+from app.core.restore.host_placement import HostProducer
+from app.core.restore.reader import BoundedReader, list_documents
+from app.core.restore.report import RankOutcome, RankReport
+from app.core.store.layout import MAX_OBJECT_BYTES, DocumentName
+from app.core.store.manifest import parse_manifest
+from app.core.store.snapshot import PageLayout, parse_page_layout
+from app.core.store.synth import SynthesizedSnapshot, synthesize_store
+
+store_app = typer.Typer(no_args_is_help=True, help="Look into SparkCache stores: restore and synthesise.")
+
+
+class ExitCode(IntEnum):
+    """What ``restore`` and ``synth`` say to a shell."""
+
+    RESTORED = 0
+    CORRUPT = 1
+    UNREADABLE = 2
+    ABSENT = 3
+    INCOMPATIBLE = 4
+    FAILED = 5
+
+
+_EXIT_CODES = {
+    RankOutcome.RESTORED: ExitCode.RESTORED,
+    RankOutcome.CORRUPT: ExitCode.CORRUPT,
+    RankOutcome.ABSENT: ExitCode.ABSENT,
+    RankOutcome.INCOMPATIBLE: ExitCode.INCOMPATIBLE,
+    RankOutcome.CANCELLED: ExitCode.FAILED,
+    RankOutcome.FAILED: ExitCode.FAILED,
+}
+_RESTORE_HELP = """Restore one rank into pages of a device and show where the time went.
+
+Exit codes: 0 restored, 1 corrupt, 2 usage or unreadable input, 3 absent, 4 incompatible, 5 failed.
+"""
+_SYNTH_HELP = """Make a valid flat v2 store: PATH/rank0 … and the page layout in PATH/layout.json.
+
+Equal content is adopted, different content is never overwritten.
+Exit codes: 0 made, 2 usage, 5 failed.
+"""
+
+
+class _InputError(Exception):
+    """An argument or a file it names cannot be used as it is."""
+
+
+@store_app.command(help=_RESTORE_HELP)
+def restore(
+    path: Annotated[Path, typer.Argument(help="The rank-local root.")],
+    context: Annotated[str, typer.Option(help="Context digest of the prefix, 64 hex characters.")],
+    layout: Annotated[Path, typer.Option(help="The page layout document.")],
+    storage_key: Annotated[str | None, typer.Option(help="Storage key, if PATH holds several.")] = None,
+    device: Annotated[str, typer.Option(help="Where to: host.")] = "host",
+    readers: Annotated[int, typer.Option(min=1, max=32, help="Concurrent reads; at most 4 are used.")] = 4,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """Restore, print, and leave with the outcome's code."""
+    with _errors_shown(as_json=as_json):
+        if device != "host":
+            raise _InputError(f"device {device}: not available in this build, expected host")
+        page_layout = _read_layout(layout)
+        name = _find_document(path, context=context, storage_key=storage_key)
+        report = _restore(path, name=name, layout=page_layout, readers=readers)
+        if as_json:
+            _print_json(report.to_document())
+        else:
+            _print_report(report, name=name)
+        raise typer.Exit(_EXIT_CODES[report.outcome])
+
+
+@store_app.command(help=_SYNTH_HELP)
+def synth(
+    path: Annotated[Path, typer.Argument(help="Folder of the ranks' roots.")],
+    byte_count: Annotated[int, typer.Option("--bytes", min=1, help="Encoded bytes per rank, met exactly.")],
+    ranks: Annotated[int, typer.Option(min=1, max=64, help="Tensor-parallel ranks.")] = 4,
+    object_bytes: Annotated[int, typer.Option(help="Size of every object but the last.")] = MAX_OBJECT_BYTES,
+    seed: Annotated[int, typer.Option(help="Varies tokens and payload.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """Write the store with a progress bar on standard error."""
+    with _errors_shown(as_json=as_json):
+        with _progress_bar(total=ranks * byte_count) as told:
+            made = synthesize_store(
+                path,
+                ranks=ranks,
+                bytes_per_rank=byte_count,
+                object_bytes=object_bytes,
+                seed=seed,
+                progress=told,
+            )
+        _write_layout(path / "layout.json", layout=made.layout)
+        document = _describe_store(made)
+        if as_json:
+            _print_json(document)
+        else:
+            _print_pairs({key: str(value) for key, value in document.items() if key != "ranks"})
+
+
+def _restore(path: Path, *, name: DocumentName, layout: PageLayout, readers: int) -> RankReport:
+    order = RankOrder(
+        identity=None,
+        storage_key=name.storage_key,
+        context_digest=name.context_digest,
+        layout=layout,
+    )
+    buffers = BufferPool()
+    with (
+        BoundedReader(path, readers=readers, buffers=buffers) as reader,
+        HostDevice("host0", pool_bytes=_half_of_memory()) as device,
+    ):
+        _prepare_pool(device, reader=reader, name=name, layout=layout)
+        restored = restore_rank(
+            order, reader=reader, device=device, clock=time.monotonic_ns, producer=HostProducer()
+        )
+        if restored.pages is None:
+            return restored.report
+        return replace(restored.report, layers=device.digest(restored.pages))
+
+
+def _prepare_pool(
+    device: HostDevice, *, reader: BoundedReader, name: DocumentName, layout: PageLayout
+) -> None:
+    """A serving runtime has its pool before it restores; a bad document is the restore's to report."""
+    with suppress(CoreError):
+        raw = reader.read_document(name)
+        manifest = parse_manifest(raw, identity=None, context_digest=name.context_digest)
+        device.prepare_pool(layout, block_counts=layout.block_counts(manifest.committed_tokens))
+
+
+def _half_of_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def _read_layout(path: Path) -> PageLayout:
+    try:
+        return parse_page_layout(path.read_bytes(), subject=f"layout {path}")
+    except OSError as error:
+        raise _InputError(f"layout {path}: expected a readable file, found {error.strerror}") from None
+    except CoreError as error:
+        raise _InputError(str(error)) from None
+
+
+def _find_document(path: Path, *, context: str, storage_key: str | None) -> DocumentName:
+    try:
+        wanted = Digest.parse(context, subject="--context")
+        key = None if storage_key is None else Digest.parse(storage_key, subject="--storage-key")
+    except CoreError as error:
+        raise _InputError(str(error)) from None
+    if not path.is_dir():
+        raise _InputError(f"root {path}: expected a folder, found none")
+    if key is not None:
+        return DocumentName(storage_key=key, context_digest=wanted)
+    found = [name for name in list_documents(path) if name.context_digest == wanted]
+    if not found:
+        raise AbsentError(f"root {path}", expected=f"an entry for context {wanted}", found="none")
+    if len(found) > 1:
+        keys = ", ".join(name.storage_key for name in found)
+        raise _InputError(
+            f"context {wanted}: expected one storage key, found {keys}; choose with --storage-key"
+        )
+    return found[0]
+
+
+def _write_layout(path: Path, *, layout: PageLayout) -> None:
+    """Complete or not at all, and never over another layout."""
+    temporary = path.with_name(f".{path.name}.writing-{secrets.token_hex(16)}")
+    try:
+        temporary.write_bytes(layout.canonical)
+        try:
+            path.hardlink_to(temporary)
+        except FileExistsError:
+            if path.read_bytes() != layout.canonical:
+                raise _InputError(
+                    f"layout {path}: expected nothing or the same layout, found another"
+                ) from None
+        finally:
+            temporary.unlink()
+    except OSError as error:
+        raise _InputError(f"layout {path}: expected a writable place, found {error.strerror}") from None
+
+
+def _describe_store(made: SynthesizedSnapshot) -> JsonObject:
+    return {
+        "context_digest": made.context_digest,
+        "layout_sha256": made.layout.sha256,
+        "layout": str(made.path / "layout.json"),
+        "span_tokens": made.span_tokens,
+        "bytes_per_rank": made.bytes_per_rank,
+        "objects_per_rank": made.objects_per_rank,
+        "ranks": [
+            {
+                "root": str(root),
+                "storage_key": published.name.storage_key,
+                "manifest_sha256": published.manifest_sha256,
+                "snapshot_sha256": published.snapshot_sha256,
+            }
+            for root, published in zip(made.roots, made.published, strict=True)
+        ],
+    }
+
+
+@contextmanager
+def _errors_shown(*, as_json: bool) -> Iterator[None]:
+    """Turn what the core and the file system say into a line or a document and an exit code."""
+    try:
+        yield
+    except _InputError as error:
+        _show_error({"outcome": "unreadable", "error": str(error)}, as_json=as_json)
+        raise typer.Exit(ExitCode.UNREADABLE) from None
+    except CoreError as error:
+        absent = isinstance(error, AbsentError)
+        usage = isinstance(error, PlanError)
+        outcome = "absent" if absent else "unreadable" if usage else "failed"
+        _show_error({"outcome": outcome, "error": str(error)}, as_json=as_json)
+        code = ExitCode.ABSENT if absent else ExitCode.UNREADABLE if usage else ExitCode.FAILED
+        raise typer.Exit(code) from None
+
+
+def _show_error(document: JsonObject, *, as_json: bool) -> None:
+    if as_json:
+        _print_json(document)
+    else:
+        typer.echo(f"{document['outcome']}: {document['error']}", err=True)
+
+
+def _print_json(document: JsonObject) -> None:
+    typer.echo(encode_canonical(document).decode("ascii"))
+
+
+def _print_pairs(pairs: dict[str, str]) -> None:
+    table = Table(show_header=False)
+    for key, value in pairs.items():
+        table.add_row(key, value)
+    Console().print(table)
+
+
+def _print_report(report: RankReport, *, name: DocumentName) -> None:
+    rows = {"outcome": report.outcome.value, "context": str(name.context_digest)}
+    if report.problem is not None:
+        stage = "" if report.problem.stage is None else f" (stage {report.problem.stage})"
+        rows["problem"] = f"{report.problem.detail}{stage}"
+    rows |= {
+        "objects": str(report.objects),
+        "bytes": f"{report.bytes:,}",
+        "readers": str(report.readers),
+        "stream digest": report.stream_digest.value,
+    }
+    _print_pairs(rows)
+    _print_phases(report)
+    if report.layers:
+        _print_layers(report)
+
+
+def _print_phases(report: RankReport) -> None:
+    table = Table("phase", Column("ms", justify="right"))
+    for phase, spent_ns in report.phases_ns.items():
+        table.add_row(phase, f"{spent_ns / 1e6:.3f}")
+    table.add_row("unattributed", f"{report.unattributed_ns / 1e6:.3f}")
+    table.add_section()
+    table.add_row("service", f"{report.service_ns / 1e6:.3f}")
+    Console().print(table)
+
+
+def _print_layers(report: RankReport) -> None:
+    table = Table("layer", Column("pages", justify="right"), Column("bytes", justify="right"), "sha256")
+    for layer in report.layers:
+        table.add_row(layer.name, str(layer.pages), f"{layer.bytes:,}", f"{layer.sha256[:16]}…")
+    Console().print(table)
+
+
+@contextmanager
+def _progress_bar(*, total: int) -> Iterator[Callable[[int], None]]:
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("synth", total=total)
+
+        def told(byte_count: int) -> None:
+            progress.update(task, completed=byte_count)
+
+        yield told
