@@ -66,3 +66,8 @@ class RunningDigest:
 def sha256(buffer: ByteBuffer) -> Digest:
     """The digest of one C-contiguous buffer; nothing is copied."""
     return RunningDigest(buffer).digest()
+
+
+def squeeze(label: bytes, *, byte_count: int) -> bytes:
+    """Reproducible filler: the first ``byte_count`` bytes of SHAKE-256 over a label. Not a digest."""
+    return hashlib.shake_256(label).digest(byte_count)

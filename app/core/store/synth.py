@@ -4,14 +4,14 @@ The stream is not random and not meant to be: one seeded block is repeated, and 
 of its rank and number, so no two pages and no two ranks are equal while a core writes far over 300 MB/s.
 """
 
-import secrets
+import os
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from random import Random
 
-from app.core.digest import Digest, sha256
+from app.core.digest import Digest, sha256, squeeze
 from app.core.errors import PlanError
 from app.core.store.context import context_digest, salt_v3
 from app.core.store.identity import BoundaryHiddenPolicy, CacheIdentity, DraftKvPolicy, RecordKind
@@ -100,7 +100,7 @@ def synthesize_store(
     object_bytes: int = MAX_OBJECT_BYTES,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
-    new_id: Callable[[], str] = lambda: secrets.token_hex(16),
+    new_id: Callable[[], str] | None = None,
 ) -> SynthesizedSnapshot:
     """Write a flat v2 snapshot of exactly ``bytes_per_rank`` encoded bytes for each rank.
 
@@ -111,7 +111,7 @@ def synthesize_store(
         object_bytes: size of every object but the last.
         seed: varies tokens and payload.
         progress: told the bytes written so far, over all ranks.
-        new_id: names of temporary files.
+        new_id: 32 hexadecimal characters nobody else uses, for temporary names; else from process and count.
 
     Raises:
         PlanError: the size, the ranks or the object size are too small or too large.
@@ -128,6 +128,7 @@ def synthesize_store(
     salt = salt_v3(_identity(layout, ranks=ranks, rank=0))
     context = context_digest(_tokens(span_tokens, seed=seed), salt=salt)
     told = _Told(progress)
+    numbers = count()
     published = tuple(
         publish_flat(
             path / f"rank{rank}",
@@ -138,7 +139,7 @@ def synthesize_store(
             batches=_batches(
                 layout, span_tokens=span_tokens, rank=rank, seed=seed, object_bytes=object_bytes, told=told
             ),
-            new_id=new_id,
+            new_id=new_id or (lambda: f"{os.getpid():016x}{next(numbers):016x}"),
         )
         for rank in range(ranks)
     )
@@ -305,7 +306,7 @@ def _batches(
 def _stream(layout: PageLayout, *, span_tokens: int, rank: int, seed: int) -> Iterator[memoryview]:
     header = _header(layout, span_tokens=span_tokens)
     yield memoryview(header)
-    block = memoryview(Random(f"{seed}/{rank}").randbytes(_BLOCK_BYTES))
+    block = memoryview(squeeze(f"sparkgate synthetic block {seed}/{rank}".encode(), byte_count=_BLOCK_BYTES))
     counts = layout.block_counts(span_tokens)
     number = 0
     for span in layer_spans(layout, block_counts=counts, header_bytes=len(header)):
