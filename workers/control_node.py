@@ -1,0 +1,24 @@
+"""Celery entry beside PostgreSQL: consumes the control queue and runs the timetable.
+
+celery -A workers.control_node worker --beat --pool solo --queues control
+"""
+
+from functools import cache
+
+from app.config import settings
+from app.db.session import Database, open_database
+from app.queue import HOUSEKEEPING, create_queue
+from app.restores.dispatch import CeleryRankMessages
+from workers.housekeeping import keep_house
+
+celery = create_queue(settings())
+
+
+@cache
+def database() -> Database:
+    return open_database(settings())
+
+
+@celery.task(name=HOUSEKEEPING)
+def housekeeping() -> None:
+    keep_house(database(), messages=CeleryRankMessages(celery), settings=settings())

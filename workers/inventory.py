@@ -1,0 +1,97 @@
+"""Scan a node's store roots, read-only, for the root documents in them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.core.digest import Digest, sha256
+from app.core.errors import CoreError, FormatError, IntegrityError
+from app.core.restore.reader import list_documents, read_document
+from app.core.store.layout import MANIFESTS_FOLDER, DocumentName
+from app.core.store.manifest import parse_manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One root document that can be restored, and where."""
+
+    root: Path
+    name: DocumentName
+    sha256: Digest
+    raw: bytes = field(repr=False)
+
+    def to_wire(self) -> dict[str, str]:
+        return {
+            "root_path": str(self.root),
+            "storage_key": str(self.name.storage_key),
+            "context_digest": str(self.name.context_digest),
+            "root_document_sha256": str(self.sha256),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """What one scan found, and every path it could not take, with the reason."""
+
+    found: tuple[Found, ...]
+    problems: tuple[tuple[str, str], ...]
+
+
+def rank_roots(folders: Iterable[Path]) -> list[Path]:
+    """The rank-local roots: each folder that has manifests itself, else those of its children that have."""
+    roots: list[Path] = []
+    for folder in folders:
+        absolute = folder.resolve()
+        if (absolute / MANIFESTS_FOLDER).is_dir():
+            roots.append(absolute)
+        elif absolute.is_dir():
+            roots.extend(child for child in sorted(absolute.iterdir()) if (child / MANIFESTS_FOLDER).is_dir())
+    return roots
+
+
+def is_inside(path: Path, *, folders: Sequence[Path]) -> bool:
+    """Whether a root the control plane names lies in what this node was told to serve."""
+    resolved = path.resolve()
+    return any(resolved == folder.resolve() or folder.resolve() in resolved.parents for folder in folders)
+
+
+def scan(folders: Iterable[Path]) -> Scan:
+    """Look through all roots; one that cannot be read does not hide the others."""
+    found: list[Found] = []
+    problems: list[tuple[str, str]] = []
+    try:
+        roots = rank_roots(folders)
+    except OSError as error:
+        return Scan(found=(), problems=((str(error.filename), str(error)),))
+    for root in roots:
+        try:
+            for item in _scan_root(root):
+                if isinstance(item, Found):
+                    found.append(item)
+                else:
+                    problems.append(item)
+        except CoreError as error:
+            problems.append((str(root), str(error)))
+    return Scan(found=tuple(found), problems=tuple(problems))
+
+
+def _scan_root(root: Path) -> Iterator[Found | tuple[str, str]]:
+    for name in list_documents(root):
+        try:
+            yield _take(root, name=name)
+        except CoreError as error:
+            yield str(root / name.path), str(error)
+
+
+def _take(root: Path, *, name: DocumentName) -> Found:
+    raw = read_document(root, name=name)
+    manifest = parse_manifest(raw, identity=None, context_digest=name.context_digest)
+    if manifest.identity.storage_key != name.storage_key:
+        raise IntegrityError(
+            f"root document {name.path}",
+            expected=f"under its storage key {manifest.identity.storage_key}",
+            found=f"under {name.storage_key}",
+        )
+    if manifest.identity.rank >= manifest.identity.rank_count:
+        raise FormatError(f"root document {name.path}", expected="a rank below the degree", found="one above")
+    return Found(root=root, name=name, sha256=sha256(raw), raw=raw)

@@ -1,0 +1,252 @@
+"""The GPU task: claim, restore, report, then do what all ranks together decided.
+
+A rank's pages are private until the decision says publish, and stay only if every rank has acknowledged it.
+Whatever goes wrong on the way, the pages are given back: nothing of a restore that is not `restored` stays.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from app.config import Settings
+from app.core.canonical_json import encode_canonical
+from app.core.digest import Digest
+from app.core.errors import CoreError, DeviceError, PlanError
+from app.core.restore.buffers import BufferPool
+from app.core.restore.device import PageSet
+from app.core.restore.execute import RankOrder, RankRestore, restore_rank
+from app.core.restore.host_device import HostDevice
+from app.core.restore.host_placement import HostProducer
+from app.core.restore.reader import BoundedReader
+from app.core.restore.report import Problem, ProblemCode, RankOutcome, RankReport, StreamDigestState
+from app.core.store.snapshot import parse_page_layout
+from workers.control_client import Claimed, ControlClient, ControlError, ControlUnreachableError, Decision
+from workers.heartbeat import Heartbeat
+from workers.inventory import is_inside
+
+log = logging.getLogger(__name__)
+
+FIRST_POLL_S: Final = 0.02
+LONGEST_POLL_S: Final = 0.25
+# After its acknowledgement a rank may be part of a restored whole: it waits long before it gives up.
+ACKNOWLEDGED_PATIENCE_S: Final = 600.0
+# So many discards can be confirmed again should their answer have been lost.
+REMEMBERED: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resident:
+    """Published pages of one attempt, kept until they are asked back."""
+
+    claimed: Claimed
+    pages: PageSet
+
+
+class RankWorker:
+    """One device, its buffers, and the pages that are resident on it; runs one task at a time."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        client: ControlClient,
+        device: HostDevice,
+        generation: int,
+        clock: Callable[[], int] = time.monotonic_ns,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._device = device
+        self._generation = generation
+        self._clock = clock
+        self._sleep = sleep
+        self._buffers = BufferPool()
+        self._residents: dict[str, Resident] = {}
+        self._released: dict[str, Claimed] = {}
+
+    def restore(self, attempt_id: str) -> None:
+        """Run one rank attempt from claim to its end; a message for a claimed one ends here."""
+        asked_ns = self._clock()
+        try:
+            claimed = self._client.claim(attempt_id, generation=self._generation)
+        except (ControlError, ControlUnreachableError) as error:
+            log.info("attempt %s: not claimed: %s", attempt_id, error)
+            return
+        claimed_ns = self._clock()
+        with Heartbeat(self._client, claimed=claimed) as heartbeat:
+            try:
+                self._run(claimed, heartbeat=heartbeat, asked_ns=asked_ns, claimed_ns=claimed_ns)
+            except (ControlError, ControlUnreachableError) as error:
+                log.warning("attempt %s: given up: %s", attempt_id, error)
+
+    def _run(self, claimed: Claimed, *, heartbeat: Heartbeat, asked_ns: int, claimed_ns: int) -> None:
+        started_ns, result = self._restore(claimed, heartbeat=heartbeat)
+        document = {
+            "report": result.report.to_document(),
+            "service_start_ns": started_ns - claimed_ns,
+            "claim_round_trip_ns": claimed_ns - asked_ns,
+        }
+        patience_s = claimed.lease_s
+        if result.pages is None:
+            self._client.failure(claimed, document=document, patience_s=patience_s)
+            return
+        kept = False
+        try:
+            decision = self._client.ready(claimed, document=document, patience_s=patience_s)
+            kept = self._follow(claimed, pages=result.pages, decision=decision)
+        finally:
+            if not kept:
+                self._device.discard(result.pages)
+        if not kept:
+            self._client.retracted(claimed, patience_s=patience_s)
+
+    def _restore(self, claimed: Claimed, *, heartbeat: Heartbeat) -> tuple[int, RankRestore]:
+        """Start of service (this process's clock) and what came of it."""
+        try:
+            order = self._order(claimed)
+            self._make_room(order)
+        except CoreError as error:
+            return self._clock(), RankRestore(report=_refusal(error), pages=None)
+        with BoundedReader(
+            claimed.root_path, readers=self._settings.readers, buffers=self._buffers
+        ) as reader:
+            started_ns = self._clock()
+            result = restore_rank(
+                order,
+                reader=reader,
+                device=self._device,
+                clock=self._clock,
+                producer=HostProducer(),
+                progress=heartbeat.note,
+                cancelled=heartbeat.told_to_stop,
+            )
+        return started_ns, result
+
+    def _order(self, claimed: Claimed) -> RankOrder:
+        """What to restore, from a root this node was told to serve and no other."""
+        folders = self._settings.store_roots
+        if not is_inside(claimed.root_path, folders=folders):
+            raise PlanError(
+                f"root {claimed.root_path}",
+                expected=f"one inside {', '.join(map(str, folders)) or 'no folder at all'}",
+                found="a path this node does not serve",
+            )
+        return RankOrder(
+            identity=None,
+            storage_key=Digest(claimed.storage_key),
+            context_digest=Digest(claimed.context_digest),
+            layout=parse_page_layout(encode_canonical(claimed.layout)),
+            span_tokens=claimed.span_tokens,
+            manifest_sha256=Digest(claimed.root_document_sha256),
+        )
+
+    def _make_room(self, order: RankOrder) -> None:
+        """Commit the pool's pages before the service begins, as a serving runtime does at its start."""
+        if order.span_tokens is not None:
+            counts = order.layout.block_counts(order.span_tokens)
+            self._device.prepare_pool(order.layout, block_counts=counts)
+
+    def _follow(self, claimed: Claimed, *, pages: PageSet, decision: Decision) -> bool:
+        """Do what is decided; True if the pages stay."""
+        decision = self._await(claimed, decision, until=_is_decided, patience_s=2 * claimed.lease_s)
+        if decision.decision != "publish":
+            return False
+        self._device.publish(pages)
+        # Known before it is acknowledged: a readback may come as soon as the last rank has acknowledged.
+        self._residents[claimed.attempt_id] = Resident(claimed=claimed, pages=pages)
+        kept = False
+        try:
+            patience_s = ACKNOWLEDGED_PATIENCE_S
+            decision = self._client.publish(claimed, epoch=decision.epoch, patience_s=patience_s)
+            decision = self._await(claimed, decision, until=_is_final, patience_s=patience_s)
+            kept = decision.outcome == "restored"
+        finally:
+            if not kept:
+                del self._residents[claimed.attempt_id]
+        return kept
+
+    def _await(
+        self, claimed: Claimed, decision: Decision, *, until: Callable[[Decision], bool], patience_s: float
+    ) -> Decision:
+        """Short polls until something is decided; silence is borne for `patience_s`, a refusal never."""
+        pause_s, heard_ns = FIRST_POLL_S, self._clock()
+        while not until(decision):
+            self._sleep(pause_s)
+            pause_s = min(pause_s * 1.5, LONGEST_POLL_S)
+            try:
+                decision = self._client.decision(claimed)
+                heard_ns = self._clock()
+            except ControlUnreachableError:
+                if self._clock() - heard_ns > patience_s * 1e9:
+                    raise
+        return decision
+
+    def read_back(self, attempt_id: str, *, readback_id: str) -> None:
+        """Digest the resident pages of an attempt, layer by layer, and report what is there."""
+        resident = self._residents.get(attempt_id)
+        if resident is None:
+            log.info("attempt %s: no pages to read back", attempt_id)
+            return
+        layers = [
+            {"name": layer.name, "pages": layer.pages, "bytes": layer.bytes, "sha256": str(layer.sha256)}
+            for layer in self._device.digest(resident.pages)
+        ]
+        try:
+            self._client.layers(resident.claimed, readback_id=readback_id, layers=layers)
+        except (ControlError, ControlUnreachableError) as error:
+            log.warning("attempt %s: readback not reported: %s", attempt_id, error)
+
+    def discard(self, attempt_id: str) -> None:
+        """Give the pages of an attempt back and say so, again if it was said before."""
+        resident = self._residents.pop(attempt_id, None)
+        if resident is not None:
+            self._device.discard(resident.pages)
+            self._released[attempt_id] = resident.claimed
+            while len(self._released) > REMEMBERED:
+                self._released.pop(next(iter(self._released)))
+        claimed = self._released.get(attempt_id)
+        if claimed is None:
+            log.info("attempt %s: no pages to discard", attempt_id)
+            return
+        try:
+            self._client.released(claimed, patience_s=claimed.lease_s)
+        except (ControlError, ControlUnreachableError) as error:
+            log.warning("attempt %s: release not reported: %s", attempt_id, error)
+
+
+def _is_decided(decision: Decision) -> bool:
+    return decision.decision is not None
+
+
+def _is_final(decision: Decision) -> bool:
+    return decision.outcome is not None or decision.decision == "retract"
+
+
+def _refusal(error: CoreError) -> RankReport:
+    """The report of a rank that could not even begin."""
+    code = ProblemCode.DEVICE if isinstance(error, DeviceError) else ProblemCode.PLAN
+    problem = Problem(
+        code=code,
+        subject=error.subject,
+        stage=None,
+        expected=error.expected,
+        found=error.found,
+        detail=str(error),
+    )
+    return RankReport(
+        outcome=RankOutcome.FAILED,
+        problem=problem,
+        manifest_sha256=None,
+        objects=0,
+        bytes=0,
+        intervals_ns=(),
+        service_ns=0,
+        reader_work_ns=0,
+        readers=0,
+        stream_digest=StreamDigestState.NOT_REACHED,
+        submissions=0,
+        statistics=None,
+    )
