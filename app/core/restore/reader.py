@@ -102,23 +102,8 @@ class BoundedReader:
         return self._peak
 
     def read_document(self, name: DocumentName) -> bytes:
-        """A root document, whole.
-
-        Raises:
-            AbsentError: no such file, or no such folder.
-            FormatError: a link, a folder, a FIFO, unreadable, over 16 MiB, or cut while it was read.
-            ResourceError: out of descriptors or memory.
-        """
-        subject = f"root document {name.path}"
-        with _open_file(self.root, path=name.path, subject=subject, stage=Stage.METADATA) as descriptor:
-            size = os.fstat(descriptor).st_size
-            if size > MAX_DOCUMENT_BYTES:
-                raise FormatError(
-                    subject, expected=f"at most {MAX_DOCUMENT_BYTES} bytes", found=f"{size} bytes"
-                )
-            raw = bytearray(size)
-            _read_exactly(descriptor, memory=memoryview(raw), subject=subject, stage=Stage.METADATA)
-            return bytes(raw)
+        """See the function of this name."""
+        return read_document(self.root, name=name)
 
     def start(self, planned: PlannedObject, *, buffer: PooledBuffer, clock: Clock) -> Load:
         """Begin to read and authenticate one object; objects begin in the order of these calls."""
@@ -172,6 +157,24 @@ class BoundedReader:
         finally:
             with self._count:
                 self._active -= 1
+
+
+def read_document(root: Path, *, name: DocumentName) -> bytes:
+    """A root document, whole.
+
+    Raises:
+        AbsentError: no such file, or no such folder.
+        FormatError: a link, a folder, a FIFO, unreadable, over 16 MiB, or cut while it was read.
+        ResourceError: out of descriptors or memory.
+    """
+    subject = f"root document {name.path}"
+    with _open_file(root, path=name.path, subject=subject, stage=Stage.METADATA) as descriptor:
+        size = os.fstat(descriptor).st_size
+        if size > MAX_DOCUMENT_BYTES:
+            raise FormatError(subject, expected=f"at most {MAX_DOCUMENT_BYTES} bytes", found=f"{size} bytes")
+        raw = bytearray(size)
+        _read_exactly(descriptor, memory=memoryview(raw), subject=subject, stage=Stage.METADATA)
+        return bytes(raw)
 
 
 def list_documents(root: Path) -> Iterator[DocumentName]:
