@@ -118,15 +118,9 @@ def synthesize_store(
         IntegrityError: something different exists already.
         ResourceError: the file system refused.
     """
-    if ranks < 1:
-        raise PlanError("ranks", expected="at least 1", found=str(ranks))
-    if not MIN_OBJECT_BYTES <= object_bytes <= MAX_OBJECT_BYTES:
-        raise PlanError(
-            "object size", expected=f"{MIN_OBJECT_BYTES} … {MAX_OBJECT_BYTES}", found=str(object_bytes)
-        )
+    _check_request(ranks=ranks, object_bytes=object_bytes)
     layout, span_tokens = design_layout(bytes_per_rank)
-    salt = salt_v3(_identity(layout, ranks=ranks, rank=0))
-    context = context_digest(_tokens(span_tokens, seed=seed), salt=salt)
+    context = _context(layout, span_tokens=span_tokens, ranks=ranks, seed=seed)
     told = _Told(progress)
     numbers = count()
     published = tuple(
@@ -177,6 +171,15 @@ def minimum_bytes() -> int:
     scale, span_tokens = _SCALES[-1], _SCALES[-1].spans_tokens[-1]
     smallest = _layout(scale, pairs=1, states=(_STAMP.size,))
     return _stream_bytes(smallest, span_tokens=span_tokens)
+
+
+def _check_request(*, ranks: int, object_bytes: int) -> None:
+    if ranks < 1:
+        raise PlanError("ranks", expected="at least 1", found=str(ranks))
+    if not MIN_OBJECT_BYTES <= object_bytes <= MAX_OBJECT_BYTES:
+        raise PlanError(
+            "object size", expected=f"{MIN_OBJECT_BYTES} … {MAX_OBJECT_BYTES} bytes", found=str(object_bytes)
+        )
 
 
 def _fill(scale: _Scale, *, span_tokens: int, bytes_per_rank: int) -> PageLayout | None:
@@ -257,8 +260,9 @@ def _identity(layout: PageLayout, *, ranks: int, rank: int) -> CacheIdentity:
     )
 
 
-def _tokens(count: int, *, seed: int) -> list[int]:
-    return [(index * 7919 + 12345 + seed) % _VOCABULARY for index in range(count)]
+def _context(layout: PageLayout, *, span_tokens: int, ranks: int, seed: int) -> Digest:
+    tokens = [(index * 7919 + 12345 + seed) % _VOCABULARY for index in range(span_tokens)]
+    return context_digest(tokens, salt=salt_v3(_identity(layout, ranks=ranks, rank=0)))
 
 
 class _Told:
