@@ -3,12 +3,16 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from app.core.digest import Digest, sha256
 from app.core.errors import CoreError, FormatError, IntegrityError
 from app.core.restore.reader import list_documents, read_document
 from app.core.store.layout import MANIFESTS_FOLDER, DocumentName
 from app.core.store.manifest import parse_manifest
+
+# <folder>/<store>/<rank root>
+DEEPEST: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +42,20 @@ class Scan:
 
 
 def rank_roots(folders: Iterable[Path]) -> list[Path]:
-    """The rank-local roots: each folder that has manifests itself, else those of its children that have."""
-    roots: list[Path] = []
-    for folder in folders:
-        absolute = folder.resolve()
-        if (absolute / MANIFESTS_FOLDER).is_dir():
-            roots.append(absolute)
-        elif absolute.is_dir():
-            roots.extend(child for child in sorted(absolute.iterdir()) if (child / MANIFESTS_FOLDER).is_dir())
-    return roots
+    """The rank-local roots in these folders: each that has manifests itself, else those further down.
+
+    Looks `DEEPEST` levels below each folder, in order of names, and follows no symbolic link there.
+    """
+    return [root for folder in folders for root in _roots_below(folder.resolve(), levels=DEEPEST)]
+
+
+def _roots_below(folder: Path, *, levels: int) -> Iterator[Path]:
+    if (folder / MANIFESTS_FOLDER).is_dir():
+        yield folder
+    elif levels > 0 and folder.is_dir():
+        for child in sorted(folder.iterdir()):
+            if child.is_dir() and not child.is_symlink():
+                yield from _roots_below(child, levels=levels - 1)
 
 
 def is_inside(path: Path, *, folders: Sequence[Path]) -> bool:

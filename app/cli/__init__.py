@@ -1,1 +1,33 @@
-"""The command line: one file per command group."""
+"""The command line: one file per command group; `main` is what the `sparkgate` script runs."""
+
+import typer
+
+from app.cli.bootstrap import bootstrap
+from app.cli.demo import demo
+from app.cli.keys import keys_app
+from app.cli.migrate import migrate
+from app.cli.restore import restore_app
+from app.cli.store import store_app
+from app.cli.up import up
+from app.cli.worker import worker
+
+cli = typer.Typer(
+    name="sparkgate",
+    help="Decides, with evidence, which runtime image restores a persisted KV cache correctly.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+cli.command()(up)
+cli.command()(demo)
+cli.command()(migrate)
+cli.command()(bootstrap)
+cli.command()(worker)
+cli.add_typer(store_app, name="store")
+cli.add_typer(restore_app, name="restore")
+cli.add_typer(keys_app, name="keys")
+
+
+def main() -> None:
+    """Run the command line."""
+    cli()

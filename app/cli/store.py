@@ -3,7 +3,7 @@
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from enum import IntEnum
@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Column, Table
 
+from app.cli.progress import progress_bar
 from app.core.canonical_json import JsonObject, encode_canonical
 from app.core.digest import Digest
 from app.core.errors import AbsentError, CoreError, PlanError
@@ -101,7 +101,7 @@ def synth(
 ) -> None:
     """Write the store with a progress bar on standard error."""
     with _errors_shown(as_json=as_json):
-        with _progress_bar(total=ranks * byte_count) as told:
+        with progress_bar("synth", total=ranks * byte_count) as told:
             made = synthesize_store(
                 path,
                 ranks=ranks,
@@ -288,15 +288,3 @@ def _print_layers(report: RankReport) -> None:
     for layer in report.layers:
         table.add_row(layer.name, str(layer.pages), f"{layer.bytes:,}", f"{layer.sha256[:16]}…")
     Console().print(table)
-
-
-@contextmanager
-def _progress_bar(*, total: int) -> Iterator[Callable[[int], None]]:
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("synth", total=total)
-
-        def told(byte_count: int) -> None:
-            progress.update(task, completed=byte_count)
-
-        yield told

@@ -100,7 +100,7 @@ class Installation:
     def stop(self) -> None:
         """Stop everything, also what a child left behind."""
         self.supervisor.stop()
-        for line in reap_leftovers(self.settings.home):
+        for line in _reap_all(self.settings.home):
             self._report(line)
 
     def tend(self) -> None:
@@ -233,7 +233,7 @@ def up(
 
 
 def _run(settings: Settings, *, demo: bool, as_json: bool, say: Report) -> int:
-    for line in reap_leftovers(settings.home):
+    for line in _reap_all(settings.home):
         say(f"Found: {line}")
     installation = Installation(settings, report=say, stop=(stop := StopFlag()))
     try:
@@ -299,6 +299,11 @@ def _announce(installation: Installation, *, as_json: bool, say: Report) -> None
     for name, value in shown.items() if not as_json else ():
         say(f"  {name.replace('_', ' '):<9} {value}")
     say("Ctrl-C stops everything; the data stay in " + str(installation.settings.home))
+
+
+def _reap_all(home: Path) -> list[str]:
+    """Stop what is left of an earlier start: first our children, then those of node agents."""
+    return [line for folder in (home, *home.glob("node-*")) for line in reap_leftovers(folder)]
 
 
 def _child_of(server: EmbeddedPostgres | EmbeddedValkey) -> Child:

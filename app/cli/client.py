@@ -1,0 +1,109 @@
+"""The control plane's REST API as the command line speaks it."""
+
+import json
+from pathlib import Path
+from typing import Any, Final, NoReturn, cast
+
+import httpx
+import typer
+from rich.console import Console
+
+from app.accounts.bootstrap import CREDENTIALS_FILE
+from app.config import Settings
+
+TIMEOUT_S: Final = 30.0
+
+
+class ApiError(Exception):
+    """The control plane refused or did not answer; the message is fit for a terminal."""
+
+
+class ApiClient:
+    """One API key's view of the control plane."""
+
+    def __init__(self, base_url: str, *, api_key: str) -> None:
+        self.base_url = base_url.rstrip("/")
+        headers = {"Authorization": f"Bearer {api_key}"}
+        self._http = httpx.Client(base_url=self.base_url, headers=headers, timeout=TIMEOUT_S)
+
+    def get(self, path: str) -> dict[str, Any]:
+        """A resource.
+
+        Raises:
+            ApiError: not there, not allowed, not reachable.
+        """
+        return self._answer("GET", path)
+
+    def post(
+        self, path: str, *, body: object = None, content: bytes | None = None, key: str | None = None
+    ) -> dict[str, Any]:
+        """What a POST made or found.
+
+        Raises:
+            ApiError: refused or not reachable.
+        """
+        headers = {"Content-Type": "application/json"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        sent = content if content is not None else (json.dumps(body).encode() if body is not None else None)
+        return self._answer("POST", path, content=sent, headers=headers)
+
+    def _answer(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+        try:
+            response = self._http.request(method, path, **arguments)
+        except httpx.TransportError as error:
+            raise ApiError(
+                f"{self.base_url}: expected an answer, found {type(error).__name__}: {error}"
+            ) from error
+        if response.is_success:
+            return cast(dict[str, Any], response.json())
+        raise ApiError(_problem_text(response))
+
+
+def _problem_text(response: httpx.Response) -> str:
+    try:
+        problem = response.json()
+        parts = [f"  {part['pointer']}: {part['detail']}" for part in problem.get("errors", [])]
+        return "\n".join([f"{problem['status']} {problem['code']}: {problem['detail']}", *parts])
+    except (ValueError, KeyError, TypeError):
+        return f"{response.status_code}: {response.text[:200]}"
+
+
+def open_api(settings: Settings, *, url: str | None, api_key_file: Path | None) -> ApiClient:
+    """The API with the key that was named, or that of the local installation.
+
+    Raises:
+        ApiError: there is no such key.
+    """
+    if api_key_file is not None:
+        try:
+            return ApiClient(url or settings.control_url, api_key=api_key_file.read_text().strip())
+        except OSError as error:
+            raise ApiError(f"API key file {api_key_file}: {error.strerror}") from error
+    path = settings.home / CREDENTIALS_FILE
+    try:
+        key = json.loads(path.read_text())["api_key"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ApiError(
+            f"API key: expected --api-key-file or {path} of a local installation, found neither"
+        ) from error
+    return ApiClient(url or _local_address(settings), api_key=key)
+
+
+def _local_address(settings: Settings) -> str:
+    """Where `sparkgate up` says it listens, if it runs here."""
+    if "control_url" in settings.model_fields_set:
+        return settings.control_url
+    try:
+        return str(json.loads((settings.home / "up.json").read_text())["address"])
+    except (OSError, ValueError, KeyError):
+        return settings.control_url
+
+
+def fail(error: Exception, *, as_json: bool = False, status: int = 1) -> NoReturn:
+    """Leave with a sentence, or a JSON object, and no traceback."""
+    if as_json:
+        Console(highlight=False, markup=False, soft_wrap=True).print(json.dumps({"error": str(error)}))
+    else:
+        Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(str(error))
+    raise typer.Exit(status)

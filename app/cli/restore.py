@@ -1,0 +1,125 @@
+"""``sparkgate restore``: order a restore, follow it, show every rank's time."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Final
+from uuid import uuid4
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from app.cli.client import ApiClient, ApiError, fail, open_api
+from app.config import Settings
+
+restore_app = typer.Typer(help="Restores through the control plane.", no_args_is_help=True)
+
+POLL_S: Final = 0.1
+_EXIT_CODES: Final = {"restored": 0, "corrupt": 1, "incomplete": 3, "failed": 5}
+
+Url = Annotated[str | None, typer.Option(help="The control plane; default: the local installation.")]
+KeyFile = Annotated[Path | None, typer.Option(help="File with an API key; default: the local one.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+@restore_app.command()
+def start(
+    context: Annotated[str, typer.Option(help="Context digest of the snapshot.")],
+    layout: Annotated[str, typer.Option(help="SHA-256 of a registered layout.")],
+    resident_s: Annotated[int | None, typer.Option(min=1, help="Seconds the restored pages stay.")] = None,
+    wait: Annotated[bool, typer.Option(help="Follow it to its end.")] = True,
+    url: Url = None,
+    api_key_file: KeyFile = None,
+    as_json: Json = False,
+) -> None:
+    """Order a restore on all ranks. Exit: 0 restored, 1 corrupt, 2 refused, 3 incomplete, 5 failed."""
+    try:
+        api = open_api(Settings(), url=url, api_key_file=api_key_file)
+        body = {"context_digest": context, "layout_sha256": layout, "resident_s": resident_s}
+        restore = api.post("/api/v1/restores", body=body, key=str(uuid4()))
+        if wait:
+            restore = follow(api, restore_id=restore["id"])
+    except ApiError as error:
+        fail(error, as_json=as_json, status=2)
+    _show(restore, as_json=as_json)
+    raise typer.Exit(_EXIT_CODES.get(restore["outcome"] or "restored", 0))
+
+
+@restore_app.command()
+def show(
+    restore_id: Annotated[str, typer.Argument(help="Id of the restore.")],
+    url: Url = None,
+    api_key_file: KeyFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show one restore."""
+    try:
+        restore = open_api(Settings(), url=url, api_key_file=api_key_file).get(
+            f"/api/v1/restores/{restore_id}"
+        )
+    except ApiError as error:
+        fail(error, as_json=as_json, status=2)
+    _show(restore, as_json=as_json)
+
+
+def follow(
+    api: ApiClient, *, restore_id: str, tell: Callable[[dict[str, Any]], None] | None = None
+) -> dict[str, Any]:
+    """Poll a restore until it is done.
+
+    Raises:
+        ApiError: the control plane refuses or is gone.
+    """
+    while True:
+        restore = api.get(f"/api/v1/restores/{restore_id}")
+        if tell is not None:
+            tell(restore)
+        if restore["done"]:
+            return restore
+        time.sleep(POLL_S)
+
+
+def _show(restore: dict[str, Any], *, as_json: bool) -> None:
+    console = Console(highlight=False, markup=False, soft_wrap=as_json)
+    if as_json:
+        console.print(json.dumps(restore))
+    else:
+        print_restore(console, restore)
+
+
+def print_restore(console: Console, restore: dict[str, Any]) -> None:
+    """A restore as a table: one column per rank, one row per phase, and their sum."""
+    console.print(f"restore {restore['id']}: {restore['outcome'] or restore['state']}")
+    if restore["problem"]:
+        problem = restore["problem"]
+        where = f"rank {problem['rank']}: " if problem.get("rank") is not None else ""
+        console.print(f"  {where}{problem['detail']}")
+    reports = {attempt["rank"]: attempt["report"] for attempt in restore["attempts"] if attempt["report"]}
+    if reports:
+        console.print(_time_table(reports))
+
+
+def _time_table(reports: dict[int, dict[str, Any]]) -> Table:
+    table = Table(title="milliseconds of service", title_justify="left")
+    table.add_column("phase")
+    for rank in reports:
+        table.add_column(f"rank {rank}", justify="right")
+    phases = list(dict.fromkeys(phase for report in reports.values() for phase in report["phases_ns"]))
+    for phase in phases:
+        spent = [report["phases_ns"].get(phase, 0) for report in reports.values()]
+        table.add_row(phase.replace("_", " "), *map(_ms, spent))
+    table.add_row("unattributed", *(_ms(report["unattributed_ns"]) for report in reports.values()))
+    table.add_section()
+    table.add_row("service", *(_ms(report["service_ns"]) for report in reports.values()))
+    table.add_row("GB/s", *(_rate(report) for report in reports.values()))
+    return table
+
+
+def _ms(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e6:,.1f}"
+
+
+def _rate(report: dict[str, Any]) -> str:
+    return f"{report['bytes'] / report['service_ns']:.2f}" if report["service_ns"] else "–"
