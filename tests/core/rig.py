@@ -113,7 +113,11 @@ def import_make_broken(shared: Path) -> ModuleType:
 
 @contextmanager
 def opened(
-    root: Path, *, readers: int = 4, buffers: BufferPool | None = None, kind: type[BoundedReader] = BoundedReader
+    root: Path,
+    *,
+    readers: int = 4,
+    buffers: BufferPool | None = None,
+    kind: type[BoundedReader] = BoundedReader,
 ) -> Iterator[BoundedReader]:
     """A reader over small buffers."""
     with kind(root, readers=readers, buffers=buffers or BufferPool(buffer_bytes=BUFFER_BYTES)) as reader:

@@ -122,7 +122,7 @@ class BoundedReader:
         began = load.clock()
         try:
             with self._counted():
-                self._fill(load)
+                self.fill(load)
             load.complete = True
             load.filled.set()
             self._authenticate(load)
@@ -130,7 +130,13 @@ class BoundedReader:
             load.filled.set()
             load.work_ns = load.clock() - began
 
-    def _fill(self, load: Load) -> None:
+    def fill(self, load: Load) -> None:
+        """Open one object safely and read exactly its bytes.
+
+        Raises:
+            FormatError: stage ``size``: missing, no regular file, another size.
+            ResourceError: out of descriptors or memory.
+        """
         expected = load.planned.descriptor.byte_count
         path = object_path(load.planned.descriptor.sha256)
         with _open_object(self.root, path=path, subject=load.subject) as descriptor:
