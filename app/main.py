@@ -7,12 +7,11 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from fastapi import FastAPI
-from sqlalchemy import text
 
 from app.accounts import service as accounts
 from app.config import Settings
 from app.config import settings as read_settings
-from app.db.session import Database, open_database
+from app.db.session import Database, check_alive, open_database
 from app.images.api import router as images
 from app.layouts.api import router as layouts
 from app.manifests.api import node_router as inventories
@@ -25,7 +24,7 @@ from app.restores.dispatch import CeleryRankMessages, RankMessages
 from app.sources.api import router as sources
 from app.web.auth import KeyAuthenticator, Principal
 from app.web.headers import ResponseHeaders
-from app.web.problems import install_problem_handlers
+from app.web.problems import install_problems
 
 API_ROUTERS: Final = (nodes, inventories, layouts, snapshots, sources, images, restores, ranks)
 
@@ -60,7 +59,7 @@ def create_app(
     app.state.page_secret = _page_secret(settings)
     app.state.authenticate_key = _key_authenticator(database)
     app.add_middleware(ResponseHeaders)
-    install_problem_handlers(app)
+    install_problems(app)
     for router in API_ROUTERS:
         app.include_router(router)
     _add_health(app, database=database)
@@ -98,5 +97,5 @@ def _add_health(app: FastAPI, *, database: Database) -> None:
     )
     def ready() -> dict[str, str]:
         with database.reading() as session:
-            session.execute(text("SELECT 1"))
+            check_alive(session)
         return {"status": "ready"}

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from app.accounts import repository, service
+from app.accounts import service
 from app.db.session import Database
 from app.web.auth import PRESETS
 
@@ -50,10 +50,11 @@ def _still_good(database: Database, *, credentials: LocalCredentials) -> bool:
     with database.reading() as session:
         node_key = Path(credentials.node_key_file)
         return (
-            repository.account_by_name(session, name=credentials.login_name) is not None
+            service.has_account(session, name=credentials.login_name)
             and service.authenticate_key(session, text=credentials.api_key) is not None
             and node_key.is_file()
-            and service.authenticate_key(session, text=node_key.read_text(encoding="ascii").strip()) is not None
+            and service.authenticate_key(session, text=node_key.read_text(encoding="ascii").strip())
+            is not None
         )
 
 
@@ -61,7 +62,7 @@ def _create(database: Database, *, home: Path, node: str) -> LocalCredentials:
     password = secrets.token_urlsafe(15)
     node_key_file, page_secret_file = home / f"node-{node}.key", home / "page.key"
     with database.transaction() as session:
-        if repository.account_by_name(session, name=LOGIN_NAME) is None:
+        if not service.has_account(session, name=LOGIN_NAME):
             service.create_account(session, name=LOGIN_NAME, password=password, scopes=PRESETS["admin"])
         else:
             service.set_password(session, name=LOGIN_NAME, password=password)

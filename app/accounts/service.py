@@ -56,6 +56,11 @@ def create_account(session: Session, *, name: str, password: str | None, scopes:
     return account
 
 
+def has_account(session: Session, *, name: str) -> bool:
+    """Whether there is an account of this name."""
+    return repository.account_by_name(session, name=name) is not None
+
+
 def set_password(session: Session, *, name: str, password: str) -> None:
     """Replace the password of an account.
 

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from app.cli.client import ApiClient, ApiError, fail, open_api
 from app.config import Settings
+from app.core.restore.timeline import Phase
 
 restore_app = typer.Typer(help="Restores through the control plane.", no_args_is_help=True)
 
@@ -106,7 +107,8 @@ def _time_table(reports: dict[int, dict[str, Any]]) -> Table:
     table.add_column("phase")
     for rank in reports:
         table.add_column(f"rank {rank}", justify="right")
-    phases = list(dict.fromkeys(phase for report in reports.values() for phase in report["phases_ns"]))
+    occurred = {phase for report in reports.values() for phase in report["phases_ns"]}
+    phases = [phase for phase in Phase if phase in occurred]
     for phase in phases:
         spent = [report["phases_ns"].get(phase, 0) for report in reports.values()]
         table.add_row(phase.replace("_", " "), *map(_ms, spent))

@@ -56,6 +56,11 @@ def run_after_commit(session: Session) -> None:
         action()
 
 
+def check_alive(session: Session) -> None:
+    """Return if the database answers."""
+    session.execute(select(1))
+
+
 def database_time(session: Session) -> datetime:
     """The database's clock now (not the transaction's start): the only clock leases know."""
     now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()

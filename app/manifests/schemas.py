@@ -9,7 +9,7 @@ from app.web.schemas import Body, Hex64, NodeName, Resource
 
 RootPath = Annotated[
     str,
-    StringConstraints(pattern=r"^/[^\x00-\x1f\x7f]*\Z", max_length=4096),
+    StringConstraints(pattern=r"^/[^\x00-\x1f\x7f]*$", max_length=4096),
     Field(examples=["/srv/sparkcache/rank0"]),
 ]
 

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 from app.web.schemas import Body, NodeName, Resource
 
 DeviceName = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}\Z"), Field(examples=["host0"])
+    str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$"), Field(examples=["host0"])
 ]
 PoolBytes = Annotated[int, Field(ge=0, le=2**50, examples=[2147483648])]
 

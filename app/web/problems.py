@@ -144,7 +144,7 @@ def _of_database(error: Exception) -> AppError:
     )
 
 
-def install_problem_handlers(app: FastAPI) -> None:
+def install_problems(app: FastAPI) -> None:
     """Answer every error, routing errors included, with problem+json."""
 
     @app.exception_handler(AppError)

@@ -73,7 +73,7 @@ def record_rank(
             )
         return readback
     now = database_time(session)
-    readback.ranks.append(RankReadback(readback_id=readback_id, rank=rank, layers=layers))
+    readback.ranks.append(RankReadback(readback_id=readback_id, rank=rank, layers=layers, received_at=now))
     if len(readback.ranks) == attempt.restore.rank_count:
         readback.ended_at = now
     return readback
