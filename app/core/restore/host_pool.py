@@ -52,24 +52,20 @@ class HostPool:
         layout: whose pages these are.
         budget_bytes: the most this pool may ever hold; slot 0, the null page, is not counted.
         fixed: shape and slots, if they are given.
-
-    Raises:
-        ResourceError: the address space is not to be had.
     """
 
     def __init__(self, layout: PageLayout, *, budget_bytes: int, fixed: FixedPool | None = None) -> None:
-        self.layout = layout
+        self._layout = layout
         self._fixed = fixed
-        strides = _strides(layout) if fixed is None else fixed.page_stride_bytes
-        self._block_bytes = _block_bytes(layout, strides=strides)
-        limits = [budget_bytes // size + 1 if fixed is None else fixed.pages for size in self._block_bytes]
-        self.layers = _map_layers(layout, strides=strides, pages=limits)
-        self._limits = limits
-        self._next = [1] * len(limits)
-        self._free: list[list[int]] = [[] for _ in limits]
+        self._strides = _strides(layout) if fixed is None else fixed.page_stride_bytes
+        self._block_bytes = _block_bytes(layout, strides=self._strides)
+        self._limits = [
+            budget_bytes // size + 1 if fixed is None else fixed.pages for size in self._block_bytes
+        ]
+        self._next = [1] * len(layout.groups)
+        self._free: list[list[int]] = [[] for _ in layout.groups]
+        self.layers: tuple[PoolLayer, ...] = ()
         self.sets = 0
-        if fixed is not None:
-            self._fill_up_to([fixed.pages] * len(limits))
 
     @property
     def committed_bytes(self) -> int:
@@ -88,24 +84,40 @@ class HostPool:
         return sum(count * size for count, size in zip(missing, self._block_bytes, strict=True))
 
     def prepare(self, block_counts: tuple[int, ...]) -> None:
-        """Commit and fill what a reservation of this size needs, without handing it out."""
+        """Commit and fill what a reservation of this size needs, without handing it out.
+
+        Raises:
+            ResourceError: the address space is not to be had.
+        """
+        if not self.layers:
+            self.layers = _map_layers(self._layout, strides=self._strides, pages=self._limits)
+            if self._fixed is not None:
+                self._fill([0] * len(self._limits), ends=self._limits)
         if self._fixed is not None:
             return
-        grown = [
-            high + max(0, count - len(free))
-            for high, count, free in zip(self._next, block_counts, self._free, strict=True)
+        ends = [
+            start + max(0, count - len(free))
+            for start, count, free in zip(self._next, block_counts, self._free, strict=True)
         ]
-        for group, (low, high) in enumerate(zip(self._next, grown, strict=True)):
-            for slot in range(low, high):
-                heapq.heappush(self._free[group], slot)
-        self._fill_up_to(grown)
+        self._fill(self._next, ends=ends)
+        for free, start, end in zip(self._free, self._next, ends, strict=True):
+            for slot in range(start, end):
+                heapq.heappush(free, slot)
+        self._next = ends
 
     def take(self, block_counts: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-        """Hand out slots, lowest first, committing and filling those never used before."""
+        """Hand out slots, lowest first, committing and filling those never used before.
+
+        Raises:
+            DeviceError: the given slots of a fixed pool are in use.
+            ResourceError: the address space is not to be had.
+        """
+        self.prepare(block_counts)
+        if self._fixed is not None and self.sets:
+            raise DeviceError("fixed pool", expected="its slots to be free", found="one reservation of them")
         self.sets += 1
         if self._fixed is not None:
             return self._fixed.group_slots
-        self.prepare(block_counts)
         return tuple(
             tuple(heapq.heappop(free) for _ in range(count))
             for count, free in zip(block_counts, self._free, strict=True)
@@ -139,11 +151,9 @@ class HostPool:
         """The SHA-256 of every layer's whole pool, padding and unused pages included."""
         return tuple(sha256(layer.pages.data) for layer in self.layers)
 
-    def _fill_up_to(self, grown: list[int]) -> None:
+    def _fill(self, starts: list[int], *, ends: list[int]) -> None:
         for layer in self.layers:
-            first = 0 if self._fixed is not None else self._next[layer.group]
-            layer.pages[first : grown[layer.group]] = FILL_BYTE
-        self._next = grown
+            layer.pages[starts[layer.group] : ends[layer.group]] = FILL_BYTE
 
 
 def _strides(layout: PageLayout) -> tuple[int, ...]:
