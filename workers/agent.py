@@ -156,7 +156,7 @@ def worker_spec(chosen: Settings, *, device: str) -> ChildSpec:
 def main() -> int:
     """Run until SIGTERM or SIGINT."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     chosen = settings()
     for finding in reap_leftovers(_home(chosen)):
         log.warning("%s", finding)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-import httpx
+import httpx2
 
 from app.config import Settings
 from app.core.canonical_json import encode_canonical
@@ -67,12 +67,12 @@ class ControlClient:
         base_url: str,
         *,
         api_key: str,
-        transport: httpx.BaseTransport | None = None,
+        transport: httpx2.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         headers = {"Authorization": f"Bearer {api_key}", "User-Agent": "sparkgate-worker"}
-        self._http = httpx.Client(base_url=base_url, headers=headers, timeout=TIMEOUT_S, transport=transport)
+        self._http = httpx2.Client(base_url=base_url, headers=headers, timeout=TIMEOUT_S, transport=transport)
         self._sleep = sleep
         self._clock = clock
 
@@ -181,7 +181,7 @@ class ControlClient:
                 if response.status_code not in _TRY_AGAIN:
                     return _answer(response)
                 failure = f"status {response.status_code}"
-            except httpx.TransportError as error:
+            except httpx2.TransportError as error:
                 failure = f"{type(error).__name__}: {error}"
             if self._clock() + pause > give_up:
                 raise ControlUnreachableError(f"{method} {path}: {failure}")
@@ -205,7 +205,7 @@ def _attempt(attempt_id: str, word: str) -> str:
     return f"/api/v1/attempts/{attempt_id}/{word}"
 
 
-def _answer(response: httpx.Response) -> dict[str, Any]:
+def _answer(response: httpx2.Response) -> dict[str, Any]:
     if response.is_success:
         return cast(dict[str, Any], response.json())
     try:

@@ -45,7 +45,7 @@ def rank_worker() -> RankWorker:
 @worker_init.connect
 def _open(**_: Any) -> None:
     # One line per poll would bury everything else.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     rank_worker()
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
-import httpx
+import httpx2
 import typer
 from rich.console import Console
 
@@ -24,7 +24,7 @@ class ApiClient:
     def __init__(self, base_url: str, *, api_key: str) -> None:
         self.base_url = base_url.rstrip("/")
         headers = {"Authorization": f"Bearer {api_key}"}
-        self._http = httpx.Client(base_url=self.base_url, headers=headers, timeout=TIMEOUT_S)
+        self._http = httpx2.Client(base_url=self.base_url, headers=headers, timeout=TIMEOUT_S)
 
     def get(self, path: str) -> dict[str, Any]:
         """A resource.
@@ -51,7 +51,7 @@ class ApiClient:
     def _answer(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
         try:
             response = self._http.request(method, path, **arguments)
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             raise ApiError(
                 f"{self.base_url}: expected an answer, found {type(error).__name__}: {error}"
             ) from error
@@ -60,7 +60,7 @@ class ApiClient:
         raise ApiError(_problem_text(response))
 
 
-def _problem_text(response: httpx.Response) -> str:
+def _problem_text(response: httpx2.Response) -> str:
     try:
         problem = response.json()
         parts = [f"  {part['pointer']}: {part['detail']}" for part in problem.get("errors", [])]

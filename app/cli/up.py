@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Final
 
-import httpx
+import httpx2
 import typer
 from pydantic import SecretStr
 from rich.console import Console
@@ -358,6 +358,6 @@ def _first_free_port(wanted: int) -> int:
 
 def _is_healthy(address: str) -> bool:
     try:
-        return httpx.get(f"{address}/health", timeout=5.0, trust_env=False).status_code == httpx.codes.OK
-    except httpx.TransportError:
+        return httpx2.get(f"{address}/health", timeout=5.0, trust_env=False).status_code == httpx2.codes.OK
+    except httpx2.TransportError:
         return False

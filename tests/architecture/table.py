@@ -304,7 +304,7 @@ IMPURE_PACKAGES: Final = (
     *SERVER_PACKAGES,
     *CUPY,
     "celery",
-    "httpx",
+    "httpx2",
     "kombu",
     "psutil",
     "pydantic",

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import redis
 import yaml
@@ -95,7 +95,7 @@ def test_every_service_starts_and_a_restore_completes(local: "Local") -> None:
     for name in local.in_order():
         local.start(name)
     credentials = json.loads((local.keys / "credentials.json").read_text())
-    answer = httpx.get(
+    answer = httpx2.get(
         f"http://127.0.0.1:{local.ports['web']}/api/v1/nodes",
         headers={"Authorization": f"Bearer {credentials['api_key']}"},
     )

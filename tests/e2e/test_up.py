@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.embedded import DatabaseUrls, create_database, drop_database
@@ -135,7 +135,7 @@ def _belongs(entry: Path, *, home: str) -> bool:
 def test_starts_tells_a_second_one_and_stops_without_a_trace(home: Path, start: Start) -> None:
     first = start()
     status = first.ready()
-    assert httpx.get(f"{status['address']}/health").status_code == 200
+    assert httpx2.get(f"{status['address']}/health").status_code == 200
     assert set(status["children"]) == {"postgres", "valkey", "web", "control", "agent"}
     credentials = (home / "credentials.json").read_text()
     first.wait_for("Ctrl-C stops everything")
@@ -234,6 +234,6 @@ def test_a_taken_port_is_replaced_by_the_next_free_one(home: Path, start: Start,
 
 def _is_healthy(address: str) -> bool:
     try:
-        return httpx.get(f"{address}/health").status_code == 200
-    except httpx.TransportError:
+        return httpx2.get(f"{address}/health").status_code == 200
+    except httpx2.TransportError:
         return False

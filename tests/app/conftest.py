@@ -1,0 +1,105 @@
+"""Fixtures of the control plane's tests: a real database, emptied before each test, and a simulated ring."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from app.accounts import service as accounts
+from app.config import Settings
+from app.core.store.synth import SynthesizedSnapshot, synthesize_store
+from app.db.session import Database, open_database
+from app.embedded import DatabaseUrls
+from app.main import create_app
+from app.models import Base
+from app.web.auth import PRESETS
+from fastapi.testclient import TestClient
+from sqlalchemy import Engine, create_engine, text
+
+from tests.app.ring import Ring
+
+PASSWORD = "correct horse battery"
+
+
+@dataclass
+class RecordedMessages:
+    """What would have been sent to rank workers, in order."""
+
+    sent: list[tuple[str, str, UUID]] = field(default_factory=list)
+
+    def restore(self, queue: str, *, attempt_id: UUID) -> None:
+        self.sent.append(("restore", queue, attempt_id))
+
+    def readback(self, queue: str, *, attempt_id: UUID, readback_id: UUID) -> None:
+        self.sent.append(("readback", queue, attempt_id))
+
+    def discard(self, queue: str, *, attempt_id: UUID) -> None:
+        self.sent.append(("discard", queue, attempt_id))
+
+
+@pytest.fixture(scope="session")
+def owner_engine(postgres_urls: DatabaseUrls) -> Iterator[Engine]:
+    engine = create_engine(postgres_urls.owner)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def settings(postgres_urls: DatabaseUrls) -> Settings:
+    return Settings.model_validate(
+        {"database_url": postgres_urls.app, "broker_url": "redis://127.0.0.1:1/0", "pool_connections": 12}
+    )
+
+
+@pytest.fixture
+def database(settings: Settings, owner_engine: Engine) -> Iterator[Database]:
+    """The app role's database with no rows in it."""
+    names = ", ".join(f'"{table.name}"' for table in Base.metadata.sorted_tables)
+    with owner_engine.begin() as connection:
+        connection.execute(text(f"TRUNCATE {names} RESTART IDENTITY CASCADE"))
+    opened = open_database(settings)
+    yield opened
+    opened.dispose()
+
+
+@pytest.fixture
+def messages() -> RecordedMessages:
+    return RecordedMessages()
+
+
+@pytest.fixture
+def client(settings: Settings, database: Database, messages: RecordedMessages) -> Iterator[TestClient]:
+    app = create_app(settings, database=database, messages=messages)
+    with TestClient(app, raise_server_exceptions=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+def keys(database: Database) -> dict[str, str]:
+    """One API key per preset; the worker's speaks for node-a."""
+    with database.transaction() as session:
+        accounts.create_account(session, name="ada", password=PASSWORD, scopes=PRESETS["admin"])
+        return {
+            preset: accounts.create_key(
+                session,
+                account_name="ada",
+                label=preset,
+                scopes=PRESETS[preset] if preset == "worker" else PRESETS[preset] - PRESETS["worker"],
+                node_name="node-a" if preset == "worker" else None,
+            )
+            for preset in PRESETS
+        }
+
+
+@pytest.fixture(scope="session")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> SynthesizedSnapshot:
+    """A small four-rank store."""
+    folder: Path = tmp_path_factory.mktemp("store")
+    return synthesize_store(folder, ranks=4, bytes_per_rank=400_000, object_bytes=65_536)
+
+
+@pytest.fixture
+def ring(client: TestClient, keys: dict[str, str], stored: SynthesizedSnapshot) -> Ring:
+    """Four devices of node-a with the store of four ranks, and a registered layout."""
+    return Ring(client, keys=keys, stored=stored).join()

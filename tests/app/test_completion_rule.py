@@ -1,0 +1,76 @@
+"""The rule that moves a restore forward, over every combination of what ranks can be in."""
+
+import pytest
+from app.restores.service.completion import RankState, Step, next_step, outcome_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def rank(state: str = "running", *, epoch: int | None = None, ended: bool = False) -> RankState:
+    return RankState(state=state, outcome=None, acknowledged_epoch=epoch, ended=ended)
+
+
+READY, RUNNING, LOST = rank("ready"), rank(), rank("lost", ended=True)
+RANKS = st.lists(
+    st.builds(
+        rank,
+        st.sampled_from(["waiting", "claimed", "running", "ready", "reported", "lost"]),
+        epoch=st.sampled_from([None, 1, 2]),
+        ended=st.booleans(),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@pytest.mark.parametrize(
+    ("decision", "ranks", "expected"),
+    [
+        (None, [READY, RUNNING], Step.WAIT),
+        (None, [READY, READY], Step.PUBLISH),
+        (None, [READY, LOST], Step.RETRACT),
+        ("publish", [rank("ready", epoch=1), READY], Step.WAIT),
+        ("publish", [rank("ready", epoch=1), rank("ready", epoch=1)], Step.RESTORED),
+        ("publish", [rank("ready", epoch=1), LOST], Step.RETRACT),
+        ("retract", [READY, LOST], Step.WAIT),
+        ("retract", [LOST, LOST], Step.END),
+    ],
+)
+def test_next_step(decision: str | None, ranks: list[RankState], expected: Step) -> None:
+    assert next_step(decision=decision, epoch=1, ranks=ranks) is expected
+
+
+@given(decision=st.sampled_from([None, "publish", "retract"]), epoch=st.integers(1, 2), ranks=RANKS)
+def test_restored_needs_every_acknowledgement_of_this_epoch(
+    decision: str | None, epoch: int, ranks: list[RankState]
+) -> None:
+    step = next_step(decision=decision, epoch=epoch, ranks=ranks)
+    if step is Step.RESTORED:
+        assert decision == "publish"
+        assert all(one.acknowledged_epoch == epoch and not one.ended for one in ranks)
+
+
+@given(decision=st.sampled_from([None, "publish"]), ranks=RANKS)
+def test_one_rank_ended_early_retracts_all(decision: str | None, ranks: list[RankState]) -> None:
+    step = next_step(decision=decision, epoch=1, ranks=ranks)
+    assert (step is Step.RETRACT) == any(one.ended for one in ranks)
+
+
+@given(ranks=RANKS)
+def test_a_retracted_restore_is_never_published_again(ranks: list[RankState]) -> None:
+    assert next_step(decision="retract", epoch=2, ranks=ranks) in {Step.WAIT, Step.END}
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        (["corrupt", "lost", None, None], "corrupt"),
+        (["absent", "corrupt"], "corrupt"),
+        (["absent", None], "incomplete"),
+        (["incompatible", "failed"], "incomplete"),
+        (["lost", "failed"], "incomplete"),
+        (["failed", None], "failed"),
+    ],
+)
+def test_outcome_of(outcomes: list[str | None], expected: str) -> None:
+    assert outcome_of(outcomes) == expected
