@@ -9,7 +9,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,16 +132,27 @@ class _Publication:
                 written = [threads.submit(self._write_object, buffer) for buffer in batch]
                 for buffer in batch:
                     self.stream.update(buffer)
-                pending = [future.result() for future in written]
-                self._link_all(pending)
-                for item in pending:
-                    self._describe(item)
+                self._link_written(written)
 
     def store_document(self, name: DocumentName, *, document: bytes) -> None:
         """Write, sync and link the root document; from here on the entry is visible."""
         final = self._root / name.path
         self._make_folder(final.parent)
         self._link_all([self._write(final, content=document, digest=sha256(document))])
+
+    def _link_written(self, written: Sequence[Future[_Pending]]) -> None:
+        """Link a batch when all of it is written; if one file failed, the others do not stay behind."""
+        wait(written)
+        try:
+            pending = [future.result() for future in written]
+        except BaseException:
+            for future in written:
+                if future.exception() is None:
+                    future.result().discard()
+            raise
+        self._link_all(pending)
+        for item in pending:
+            self._describe(item)
 
     def _write_object(self, buffer: memoryview) -> _Pending:
         digest = sha256(buffer)
