@@ -22,10 +22,11 @@ from app.core.restore.buffers import BufferPool
 from app.core.restore.execute import RankOrder, restore_rank
 from app.core.restore.host_device import HostDevice
 from app.core.restore.host_placement import HostProducer
-from app.core.restore.reader import BoundedReader, list_documents
+from app.core.restore.plan import plan_restore
+from app.core.restore.reader import BoundedReader, list_documents, read_document
 from app.core.restore.report import RankOutcome, RankReport
 from app.core.store.layout import MAX_OBJECT_BYTES, DocumentName
-from app.core.store.manifest import parse_manifest
+from app.core.store.manifest import FlatSnapshotManifest, parse_manifest
 from app.core.store.snapshot import PageLayout, parse_page_layout
 from app.core.store.synth import SynthesizedSnapshot, synthesize_store
 
@@ -125,12 +126,13 @@ def _restore(path: Path, *, name: DocumentName, layout: PageLayout, readers: int
         context_digest=name.context_digest,
         layout=layout,
     )
-    buffers = BufferPool()
+    manifest = _peek(path, name=name)
+    object_bytes = MAX_OBJECT_BYTES if manifest is None else manifest.object_bytes
     with (
-        BoundedReader(path, readers=readers, buffers=buffers) as reader,
-        HostDevice("host0", pool_bytes=_half_of_memory()) as device,
+        BoundedReader(path, readers=readers, buffers=BufferPool(buffer_bytes=object_bytes)) as reader,
+        HostDevice("host0", pool_bytes=_half_of_memory(), arena_bytes=object_bytes) as device,
     ):
-        _prepare_pool(device, reader=reader, name=name, layout=layout)
+        _prepare_pool(device, manifest=manifest, layout=layout)
         restored = restore_rank(
             order, reader=reader, device=device, clock=time.monotonic_ns, producer=HostProducer()
         )
@@ -139,14 +141,20 @@ def _restore(path: Path, *, name: DocumentName, layout: PageLayout, readers: int
         return replace(restored.report, layers=device.digest(restored.pages))
 
 
-def _prepare_pool(
-    device: HostDevice, *, reader: BoundedReader, name: DocumentName, layout: PageLayout
-) -> None:
-    """A serving runtime has its pool before it restores; a bad document is the restore's to report."""
-    with suppress(CoreError):
-        raw = reader.read_document(name)
-        manifest = parse_manifest(raw, identity=None, context_digest=name.context_digest)
-        device.prepare_pool(layout, block_counts=layout.block_counts(manifest.committed_tokens))
+def _peek(path: Path, *, name: DocumentName) -> FlatSnapshotManifest | None:
+    """The sizes to prepare for; what is wrong with the document is for the restore to say."""
+    try:
+        raw = read_document(path, name=name)
+        return parse_manifest(raw, identity=None, context_digest=name.context_digest)
+    except CoreError:
+        return None
+
+
+def _prepare_pool(device: HostDevice, *, manifest: FlatSnapshotManifest | None, layout: PageLayout) -> None:
+    """A serving runtime has its pool before it restores; what is in the way is for the restore to say."""
+    if manifest is not None:
+        with suppress(CoreError):
+            device.prepare_pool(layout, block_counts=plan_restore(manifest, layout=layout).block_counts)
 
 
 def _half_of_memory() -> int:
