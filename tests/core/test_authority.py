@@ -8,14 +8,15 @@ import pytest
 
 from app.core.digest import Digest, sha256
 from app.core.errors import DeviceError, Stage
-from app.core.restore.buffers import BufferPool
+from app.core.restore.buffers import BufferPool, PooledBuffer
 from app.core.restore.device import PageSet, PlacementStats
 from app.core.restore.execute import Progress
 from app.core.restore.host_device import HostDevice
 from app.core.restore.host_placement import HostPlacement, HostProducer
+from app.core.restore.plan import PlannedObject
 from app.core.restore.reader import BoundedReader, Load
 from app.core.restore.report import ProblemCode, RankOutcome, StreamDigestState
-from app.core.restore.timeline import Phase
+from app.core.restore.timeline import Clock, Phase
 from app.core.store.snapshot import LayerSpan
 
 from .rig import BUFFER_BYTES, Vector, flip_byte, opened, restore, restore_at
@@ -172,6 +173,105 @@ def test_a_failed_batch_leaves_no_reader_running_and_no_buffer_held(
         assert sorted(finished) == [0, 2, 3, 4]
     assert report.outcome is RankOutcome.CORRUPT
     assert not [thread for thread in threading.enumerate() if thread.name == "stream-digest"]
+
+
+def test_reads_that_ran_ahead_are_waited_for_when_the_restore_is_cancelled(vector: Vector) -> None:
+    """Objects 5 to 8 are being read while objects 1 to 4 are placed; then nobody wants them any more."""
+    unwanted = threading.Event()
+    started: list[int] = []
+    finished: list[int] = []
+
+    class Slow(BoundedReader):
+        def fill(self, load: Load) -> None:
+            started.append(load.planned.index)
+            if load.planned.index > 4:
+                unwanted.wait(timeout=60)
+            super().fill(load)
+            finished.append(load.planned.index)
+
+    placed: list[Progress] = []
+
+    def cancelled() -> bool:
+        if len(placed) < 5:
+            return False
+        unwanted.set()
+        return True
+
+    buffers = BufferPool(buffer_bytes=BUFFER_BYTES)
+    with vector.device() as device, opened(vector.root, kind=Slow, buffers=buffers) as reader:
+        report = restore(
+            vector.order(), reader=reader, device=device, progress=placed.append, cancelled=cancelled
+        ).report
+        assert sorted(finished) == sorted(started)
+        assert max(started) > 4
+        assert reader.active_reads == 0
+        assert buffers.held_buffers == 0
+    assert report.outcome is RankOutcome.CANCELLED
+
+
+def test_object_0_is_let_go_of_before_the_first_batch_is_read(vectors: dict[str, Vector]) -> None:
+    vector = vectors["flat-v2-tp4-rank0"]
+    held: dict[int, int] = {}
+
+    class Watched(BoundedReader):
+        def start(self, planned: PlannedObject, *, buffer: PooledBuffer, clock: Clock) -> Load:
+            held[planned.index] = self.buffers.held_buffers
+            return super().start(planned, buffer=buffer, clock=clock)
+
+    with vector.device() as device, opened(vector.root, kind=Watched) as reader:
+        restore(vector.order(), reader=reader, device=device)
+    assert held[0] == 1
+    assert held[1] == 1
+    assert max(held.values()) <= 4
+
+
+@pytest.mark.parametrize("index", range(9))
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_one_bit_anywhere_is_corrupt(vector: Vector, object_file: ObjectFile, index: int, place: str) -> None:
+    path = object_file(index)
+    content = bytearray(path.read_bytes())
+    content[0 if place == "first" else -1] ^= 0x80
+    path.write_bytes(content)
+    with vector.device() as device:
+        report = restore_at(vector.root, order=vector.order(), device=device).report
+    assert report.outcome is RankOutcome.CORRUPT
+    assert report.problem is not None
+    assert report.problem.stage is Stage.CONTENT
+
+
+def test_many_restores_leave_no_thread_descriptor_or_page_behind(vectors: dict[str, Vector]) -> None:
+    vector = vectors["flat-v2-tp4-rank0"]
+    with vector.device(fixed_pool=None, pool_bytes=80_000) as device, opened(vector.root) as reader:
+        counts = []
+        for _ in range(30):
+            restored = restore(vector.order(), reader=reader, device=device)
+            assert restored.pages is not None
+            device.discard(restored.pages)
+            counts.append((threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))))
+        assert device.free_bytes == 80_000
+    assert counts[-1] == counts[4]
+
+
+def test_a_crash_of_the_copies_is_raised_and_leaves_nothing(vector: Vector) -> None:
+    class Crashing(HostDevice):
+        def begin(
+            self, pages: PageSet, *, layers: tuple[LayerSpan, ...], payload_bytes: int
+        ) -> HostPlacement:
+            placement = super().begin(pages, layers=layers, payload_bytes=payload_bytes)
+
+            def crash(memory: memoryview, *, used_bytes: int, spans: object) -> None:
+                raise ZeroDivisionError
+
+            placement.run_copies = crash  # type: ignore[method-assign, assignment]
+            return placement
+
+    buffers = BufferPool(buffer_bytes=BUFFER_BYTES)
+    with vector.device(Crashing) as device, opened(vector.root, buffers=buffers) as reader:
+        with pytest.raises(ZeroDivisionError):
+            restore(vector.order(), reader=reader, device=device)
+        assert buffers.held_buffers == 0
+        assert reader.active_reads == 0
+        assert not [thread for thread in threading.enumerate() if thread.name == "stream-digest"]
 
 
 def test_a_root_document_that_changes_between_lookup_and_reservation_is_corrupt(vector: Vector) -> None:

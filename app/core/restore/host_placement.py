@@ -44,10 +44,9 @@ class HostArena:
 
     def settle(self) -> None:
         """Wait for the copies in flight; afterwards the arena is free."""
-        if self.copies is not None:
-            self.copies.result()
-            self.copies = None
-        self.state = ArenaState.FREE
+        copies, self.copies, self.state = self.copies, None, ArenaState.FREE
+        if copies is not None:
+            copies.result()
 
 
 class HostPlacement:
