@@ -6,6 +6,9 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import Engine, create_engine, text
+
 from app.accounts import service as accounts
 from app.config import Settings
 from app.core.store.synth import SynthesizedSnapshot, synthesize_store
@@ -14,9 +17,6 @@ from app.embedded import DatabaseUrls
 from app.main import create_app
 from app.models import Base
 from app.web.auth import PRESETS
-from fastapi.testclient import TestClient
-from sqlalchemy import Engine, create_engine, text
-
 from tests.app.ring import Ring
 
 PASSWORD = "correct horse battery"

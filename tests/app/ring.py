@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from fastapi.testclient import TestClient
+from httpx2 import Response
+
 from app.core.digest import sha256
 from app.core.restore.buffers import BufferPool
 from app.core.restore.execute import RankOrder, restore_rank
@@ -16,11 +19,10 @@ from app.core.restore.host_placement import HostProducer
 from app.core.restore.reader import BoundedReader, list_documents, read_document
 from app.core.store.snapshot import PageLayout
 from app.core.store.synth import SynthesizedSnapshot
-from fastapi.testclient import TestClient
-from httpx2 import Response
 
 NODE = "node-a"
-POOL_BYTES = 4_000_000
+# Room for the pages of two resident restores.
+POOL_BYTES = 1_000_000
 
 
 @dataclass
@@ -43,7 +45,9 @@ class SimulatedRank:
         return self.say("ready", content=wire(self.ring.report(self.claim["rank"])))
 
     def fail(self, **changes: Any) -> Response:
-        return self.say("failure", content=wire(failed_report(self.ring.report(self.claim["rank"]), **changes)))
+        return self.say(
+            "failure", content=wire(failed_report(self.ring.report(self.claim["rank"]), **changes))
+        )
 
     def publish(self, epoch: int) -> Response:
         return self.say("publish", json={"epoch": epoch})
@@ -82,7 +86,9 @@ class Ring:
 
     def start_worker(self, device: str) -> int:
         path = f"/api/v1/nodes/{NODE}/devices/{device}/workers"
-        answer = self.client.post(path, headers=self.worker_headers, json={"runtime": {"engine": "simulated"}})
+        answer = self.client.post(
+            path, headers=self.worker_headers, json={"runtime": {"engine": "simulated"}}
+        )
         self.generations[device] = answer.raise_for_status().json()["generation"]
         return self.generations[device]
 

@@ -1,9 +1,10 @@
 """The rule that moves a restore forward, over every combination of what ranks can be in."""
 
 import pytest
-from app.restores.service.completion import RankState, Step, next_step, outcome_of
 from hypothesis import given
 from hypothesis import strategies as st
+
+from app.restores.service.completion import RankState, Step, next_step, outcome_of
 
 
 def rank(state: str = "running", *, epoch: int | None = None, ended: bool = False) -> RankState:

@@ -5,12 +5,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from app.config import Settings
-from app.db.session import Database
-from app.restores.service import upkeep
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
+from app.config import Settings
+from app.db.session import Database
+from app.restores.service import upkeep
 from tests.app.conftest import RecordedMessages
 from tests.app.ring import NODE, Ring, failed_report, wire
 
@@ -26,9 +26,7 @@ def tick(database: Database, messages: RecordedMessages, settings: Settings) -> 
 
 def backdate(owner_engine: Engine, column: str, *, where: str = "true", table: str = "rank_attempt") -> None:
     with owner_engine.begin() as connection:
-        connection.execute(
-            text(f"UPDATE {table} SET {column} = {column} - interval '1 day' WHERE {where}")
-        )
+        connection.execute(text(f"UPDATE {table} SET {column} = {column} - interval '1 day' WHERE {where}"))
 
 
 def code(answer: Any) -> tuple[int, str]:
@@ -310,10 +308,15 @@ def test_pages_of_a_replaced_worker_take_the_whole_restore_with_them(
 
 
 def test_restore_waits_until_resident_pages_leave_room_in_the_pool(ring: Ring) -> None:
-    restores = [ring.run_to_resident()[0] for _ in range(9)]
-    tenth = ring.start_restore()
-    assert tenth["state"] == "running"
-    assert len(set(restores)) == 9
+    first, ranks = ring.run_to_resident()
+    ring.run_to_resident()
+    third = ring.start_restore()
+    assert third["state"] == "waiting"
+    ring.client.post(f"/api/v1/restores/{first}/discard", headers=ring.operator_headers)
+    for rank in ranks:
+        assert ring.restore(third["id"])["state"] == "waiting"
+        rank.say("released")
+    assert ring.restore(third["id"])["state"] == "running"
 
 
 def test_hundred_parallel_posts_with_one_key_make_one_restore(ring: Ring) -> None:
