@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from app.accounts import service as accounts
 from app.config import Settings
 from app.config import settings as read_settings
+from app.dashboard.router import install_dashboard
 from app.db.session import Database, check_alive, open_database
 from app.images.api import router as images
 from app.layouts.api import router as layouts
@@ -63,6 +64,7 @@ def create_app(
     for router in API_ROUTERS:
         app.include_router(router)
     _add_health(app, database=database)
+    install_dashboard(app)
     return app
 
 

@@ -1,0 +1,184 @@
+"""The page of one restore: what it says, what each rank measured, what its pages hold, what may be done."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+from sqlalchemy.orm import Session
+
+from app.accounts.service import Login
+from app.dashboard import queries
+from app.dashboard.access import Operator, Visitor
+from app.dashboard.htmx import FAST_MS, SLOW_MS, Live, fragment, is_fragment_request
+from app.dashboard.lanes import SHORT_NAMES
+from app.dashboard.templating import page, render
+from app.dashboard.timing import Timing, newest_attempts, read_report, timing_of
+from app.dashboard.wording import MARKS, OPEN_STATES, PHASES, STATES, WAITS, verdict_of
+from app.db.session import database_time
+from app.errors import NotFound
+from app.models import RankAttempt, Readback, Restore
+from app.restores.api.deps import MessagesDep
+from app.restores.api.resources import TITLE
+from app.restores.service import readback as readbacks
+from app.restores.service import residency
+from app.web.auth import Scope
+from app.web.deps import ReadSession, WriteSession
+
+router = APIRouter(prefix="/restores/{restore_id}", include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeFacts:
+    """What the workers of some ranks measured of themselves; `replaced` if they are not those that ran."""
+
+    ranks: tuple[int, ...]
+    facts: tuple[tuple[str, str], ...]
+    replaced: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerRow:
+    """One layer of a readback: by rank its digest, pages and bytes."""
+
+    name: str
+    by_rank: dict[int, dict[str, Any]]
+
+
+@router.get("")
+def show_restore(restore_id: UUID, request: Request, session: ReadSession, login: Visitor) -> Response:
+    rows = _rows(session, restore_id=restore_id)
+    now = database_time(session)
+    live = _live(request, rows=rows, login=login, now=now)
+    verdict = verdict_of(rows.restore)
+    return page(
+        request, "restore.html", login=login, now=now, live=live, restore=rows.restore, verdict=verdict
+    )
+
+
+@router.get("/live")
+def live_restore(restore_id: UUID, request: Request, session: ReadSession, login: Visitor) -> Response:
+    if not is_fragment_request(request):
+        return RedirectResponse(f"/restores/{restore_id}", status_code=303)
+    rows = _rows(session, restore_id=restore_id)
+    return fragment(request, _live(request, rows=rows, login=login, now=database_time(session)))
+
+
+@router.get("/ranks/{rank}")
+def show_rank(
+    restore_id: UUID, rank: int, request: Request, session: ReadSession, login: Visitor
+) -> Response:
+    """Every interval of one rank, one by one."""
+    restore = _rows(session, restore_id=restore_id).restore
+    attempt = next((one for one in newest_attempts(restore) if one.rank == rank), None)
+    if attempt is None or attempt.report is None:
+        raise NotFound(f"restore {restore_id}, rank {rank}: no report was received")
+    return page(
+        request,
+        "rank.html",
+        login=login,
+        now=database_time(session),
+        restore=restore,
+        attempt=attempt,
+        report=read_report(attempt.report),
+    )
+
+
+@router.post("/readbacks")
+def read_pages_back(
+    restore_id: UUID, session: WriteSession, login: Operator, messages: MessagesDep
+) -> Response:
+    """A readback that is still open is the one that was asked for."""
+    rows = _rows(session, restore_id=restore_id)
+    if rows.readback is None or rows.readback.ended_at is not None:
+        by = login.principal.name
+        readbacks.request_readback(session, restore_id=restore_id, by=by, messages=messages)
+    return RedirectResponse(f"/restores/{restore_id}#readback", status_code=303)
+
+
+@router.post("/discard")
+def discard_pages(
+    restore_id: UUID, session: WriteSession, login: Operator, messages: MessagesDep
+) -> Response:
+    residency.discard(session, restore_id=restore_id, by=login.principal.name, messages=messages)
+    return RedirectResponse(f"/restores/{restore_id}", status_code=303)
+
+
+def _rows(session: Session, *, restore_id: UUID) -> queries.RestoreRows:
+    rows = queries.restore_rows(session, restore_id=restore_id)
+    if rows is None:
+        raise NotFound(f"restore {restore_id}: not found")
+    return rows
+
+
+def _live(request: Request, *, rows: queries.RestoreRows, login: Login, now: datetime) -> Live:
+    restore = rows.restore
+    timing = timing_of(restore, now=now)
+    inner = render(
+        request,
+        "restore_live.html",
+        now=now,
+        restore=restore,
+        title=TITLE,
+        verdict=verdict_of(restore),
+        state_sentence=STATES[restore.state],
+        timing=timing,
+        troubles=_troubles(timing),
+        runtimes=_runtimes(restore),
+        events=rows.events,
+        readback=rows.readback,
+        layers=_layer_rows(rows.readback),
+        placed=_placed_digests(timing),
+        form_token=login.form_token,
+        may_write=login.principal.may(Scope.RESTORES_WRITE),
+        words={"phases": PHASES, "waits": WAITS, "marks": MARKS, "short": SHORT_NAMES},
+    )
+    return Live(url=f"/restores/{restore.id}/live", inner=inner, poll_ms=_poll_ms(rows))
+
+
+def _poll_ms(rows: queries.RestoreRows) -> int | None:
+    """Fast while something happens, slowly while pages only stay, not at all once all is over."""
+    reading_back = rows.readback is not None and rows.readback.ended_at is None
+    if rows.restore.state in OPEN_STATES or (reading_back and rows.restore.state == "resident"):
+        return FAST_MS
+    return SLOW_MS if rows.restore.state == "resident" else None
+
+
+def _troubles(timing: Timing) -> list[RankAttempt]:
+    """The attempts that say what went wrong, corruption first."""
+    told = [rank.attempt for rank in timing.ranks if rank.attempt.problem]
+    return sorted(told, key=lambda attempt: (attempt.outcome != "corrupt", attempt.rank))
+
+
+def _runtimes(restore: Restore) -> list[RuntimeFacts]:
+    """The measured runtimes, ranks with equal ones together."""
+    together: dict[tuple[tuple[tuple[str, str], ...], bool], list[int]] = {}
+    for attempt in newest_attempts(restore):
+        device = attempt.device
+        facts = tuple(sorted((name, str(value)) for name, value in (device.runtime or {}).items()))
+        replaced = attempt.device_generation not in (None, device.generation)
+        together.setdefault((facts, replaced), []).append(attempt.rank)
+    return [
+        RuntimeFacts(ranks=tuple(ranks), facts=facts, replaced=replaced)
+        for (facts, replaced), ranks in together.items()
+    ]
+
+
+def _layer_rows(readback: Readback | None) -> list[LayerRow]:
+    """The layers of a readback in the order the ranks gave them."""
+    rows: dict[str, dict[int, dict[str, Any]]] = {}
+    for one in readback.ranks if readback else ():
+        for layer in one.layers:
+            rows.setdefault(layer["name"], {})[one.rank] = layer
+    return [LayerRow(name=name, by_rank=by_rank) for name, by_rank in rows.items()]
+
+
+def _placed_digests(timing: Timing) -> dict[tuple[int, str], str]:
+    """Layer digests the ranks took when they placed the pages, where their reports hold them."""
+    return {
+        (rank.rank, layer.name): str(layer.sha256)
+        for rank in timing.ranks
+        for layer in (rank.report.layers if rank.report else ())
+    }

@@ -1,0 +1,18 @@
+"""All pages, in the order in which their addresses are tried; and their errors."""
+
+from fastapi import APIRouter, FastAPI
+
+from app.dashboard import assets, docs, images, login, overview, restore, restores, snapshots, start
+from app.dashboard.errors import install_page_errors
+
+# `start` stands before `restore`: /restores/new is not a restore called new.
+_PAGES = (overview, login, restores, start, restore, snapshots, images, docs, assets)
+
+
+def install_dashboard(app: FastAPI) -> None:
+    """Add every page, the static files and the error pages; the API's error answers are there already."""
+    router = APIRouter()
+    for module in _PAGES:
+        router.include_router(module.router)
+    app.include_router(router)
+    install_page_errors(app)

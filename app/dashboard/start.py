@@ -1,0 +1,237 @@
+"""The form that orders a restore. The same form sent twice is one restore."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
+from uuid import uuid4
+
+from fastapi import APIRouter, Depends, Form, Query, Request, Response
+from sqlalchemy.orm import Session
+
+from app.accounts.service import Login
+from app.config import Settings
+from app.core.canonical_json import encode_canonical
+from app.core.errors import CoreError
+from app.core.restore.plan import plan_restore
+from app.dashboard import queries
+from app.dashboard.access import Operator, Visitor
+from app.dashboard.snapshots import group_places
+from app.dashboard.templating import page
+from app.db.session import Database, database_time
+from app.errors import AppError, Conflict, Refused
+from app.layouts import service as layouts
+from app.manifests import service as manifests
+from app.manifests.service import Snapshot
+from app.models import Layout
+from app.restores.api.deps import MessagesDep
+from app.restores.dispatch import RankMessages
+from app.restores.service.admission import admit_after_commit
+from app.restores.service.request import RestoreOrder, request_restore
+from app.web.deps import DatabaseDep, ReadSession, SettingsDep, WriteSession
+from app.web.idempotency import Answer, answer_once
+
+router = APIRouter(prefix="/restores/new", include_in_schema=False)
+
+SNAPSHOTS: Final = 50
+LAYOUTS: Final = 50
+LONGEST_STAY_S: Final = 7 * 24 * 3600
+# A double click's second request waits for the first one rather than complain about it.
+PATIENCE_S: Final = 3.0
+_HEX: Final = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartForm:
+    """What stands in the fields, as typed."""
+
+    snapshot: str
+    layout: str
+    resident_s: str
+    once: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What can be chosen: complete snapshots, all layouts, and which of them fit the chosen snapshot."""
+
+    complete: tuple[Snapshot, ...]
+    incomplete: tuple[Snapshot, ...]
+    layouts: tuple[Layout, ...]
+    fitting: frozenset[str]
+
+
+def form_fields(
+    snapshot: Annotated[str, Form(max_length=200)] = "",
+    layout: Annotated[str, Form(max_length=200)] = "",
+    resident_s: Annotated[str, Form(max_length=20)] = "",
+    once: Annotated[str, Form(max_length=64)] = "",
+) -> StartForm:
+    return StartForm(snapshot=snapshot, layout=layout, resident_s=resident_s.strip(), once=once)
+
+
+FormFields = Annotated[StartForm, Depends(form_fields)]
+
+
+@router.get("")
+def show_form(
+    request: Request,
+    session: ReadSession,
+    login: Visitor,
+    settings: SettingsDep,
+    snapshot: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    blank = StartForm(snapshot=snapshot, layout="", resident_s=str(settings.resident_s), once=str(uuid4()))
+    return _show(request, session=session, login=login, settings=settings, form=blank)
+
+
+@router.post("")
+def start_restore(
+    request: Request,
+    session: WriteSession,
+    login: Operator,
+    settings: SettingsDep,
+    database: DatabaseDep,
+    messages: MessagesDep,
+    form: FormFields,
+) -> Response:
+    try:
+        order = read_order(form)
+        produce = _production(
+            session, order=order, login=login, settings=settings, database=database, messages=messages
+        )
+        return _answer(session, form=form, login=login, produce=produce)
+    except (AppError, CoreError) as error:
+        again = replace(form, once=str(uuid4()))
+        return _show(request, session=session, login=login, settings=settings, form=again, problem=error)
+
+
+def read_order(form: StartForm) -> RestoreOrder:
+    """The order in the fields.
+
+    Raises:
+        Refused: a field does not hold what it must.
+    """
+    context_digest, _, storage_key = form.snapshot.partition(".")
+    if not (_is_digest(context_digest) and _is_digest(storage_key)):
+        raise Refused("Snapshot: choose one of the complete snapshots")
+    if not _is_digest(form.layout):
+        raise Refused("Layout: choose the page layout that the snapshot was stored with")
+    if not (form.resident_s.isascii() and form.resident_s.isdigit()):
+        raise Refused(f"Pages stay: expected a whole number of seconds, found {form.resident_s!r}")
+    if not 1 <= int(form.resident_s) <= LONGEST_STAY_S:
+        raise Refused(f"Pages stay: expected 1 to {LONGEST_STAY_S} seconds, found {form.resident_s}")
+    if not form.once:
+        raise Refused("This form was incomplete; it has been renewed, please send it again")
+    return RestoreOrder(
+        context_digest=context_digest,
+        rank_zero_storage_key=storage_key,
+        layout_sha256=form.layout,
+        resident_s=int(form.resident_s),
+    )
+
+
+def _is_digest(text: str) -> bool:
+    return len(text) == 64 and _HEX.issuperset(text)
+
+
+def _production(
+    session: Session,
+    *,
+    order: RestoreOrder,
+    login: Login,
+    settings: Settings,
+    database: Database,
+    messages: RankMessages,
+) -> Callable[[], Answer]:
+    def produce() -> Answer:
+        restore = request_restore(
+            session, order=order, by=login.principal.name, silence_s=settings.node_silence_s
+        )
+        admit_after_commit(session, database=database, messages=messages, settings=settings)
+        return Answer(status=303, body=b"", location=f"/restores/{restore.id}")
+
+    return produce
+
+
+def _answer(session: Session, *, form: StartForm, login: Login, produce: Callable[[], Answer]) -> Response:
+    """The redirect to the restore, the same one for the same form; a savepoint undoes what fails."""
+    fingerprint = b"POST /restores/new\n" + encode_canonical([form.snapshot, form.layout, form.resident_s])
+    give_up_at = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with session.begin_nested():
+                return answer_once(
+                    session,
+                    principal=login.principal.name,
+                    key=f"form {form.once}",
+                    request=fingerprint,
+                    produce=produce,
+                )
+        except Conflict as error:
+            if error.code != "idempotency-in-flight" or time.monotonic() > give_up_at:
+                raise
+            time.sleep(0.05)
+
+
+def _show(
+    request: Request,
+    *,
+    session: Session,
+    login: Login,
+    settings: Settings,
+    form: StartForm,
+    problem: AppError | CoreError | None = None,
+) -> Response:
+    choices = _choices(session, wanted=form.snapshot, silence_s=settings.node_silence_s)
+    return page(
+        request,
+        "start.html",
+        status=200 if problem is None else getattr(problem, "status", 422),
+        login=login,
+        now=database_time(session),
+        choices=choices,
+        form=_preselected(form, choices=choices),
+        problem=str(problem) if problem else "",
+        longest_s=LONGEST_STAY_S,
+    )
+
+
+def _preselected(form: StartForm, *, choices: Choices) -> StartForm:
+    """The newest snapshot unless one is chosen, and the one layout that fits it unless one is chosen."""
+    keys = [snapshot_key(one) for one in choices.complete]
+    snapshot = form.snapshot if form.snapshot in keys else next(iter(keys), "")
+    only = next(iter(choices.fitting)) if len(choices.fitting) == 1 else ""
+    return replace(form, snapshot=snapshot, layout=form.layout or only)
+
+
+def snapshot_key(snapshot: Snapshot) -> str:
+    """A snapshot's name in a form field."""
+    return f"{snapshot.context_digest}.{snapshot.rank_zero_storage_key}"
+
+
+def _choices(session: Session, *, wanted: str, silence_s: float) -> Choices:
+    now = database_time(session)
+    found = group_places(queries.places(session, snapshots=SNAPSHOTS), now=now, silence_s=silence_s)
+    complete = tuple(one for one in found if not one.missing)
+    known = tuple(queries.layouts(session, limit=LAYOUTS))
+    chosen = next((one for one in complete if snapshot_key(one) == wanted), next(iter(complete), None))
+    return Choices(
+        complete=complete,
+        incomplete=tuple(one for one in found if one.missing),
+        layouts=known,
+        fitting=_fitting(chosen, known=known) if chosen else frozenset(),
+    )
+
+
+def _fitting(snapshot: Snapshot, *, known: Sequence[Layout]) -> frozenset[str]:
+    """The layouts with which rank 0 of a snapshot makes a plan."""
+    manifest = manifests.parsed(snapshot.usable(0)[0].root_document)
+    fitting = set()
+    for row in known:
+        try:
+            plan_restore(manifest, layout=layouts.parsed(row))
+        except CoreError:
+            continue
+        fitting.add(row.sha256)
+    return frozenset(fitting)

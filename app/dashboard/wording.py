@@ -1,0 +1,67 @@
+"""The words of the pages: what a state, an outcome, a phase and an event is called and what it means."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.restore.timeline import Phase
+from app.dashboard.lanes import UNATTRIBUTED
+from app.models import Restore
+
+OUTCOMES: Final[dict[str, str]] = {
+    "restored": "every rank placed all its bytes and acknowledged the same publish decision",
+    "corrupt": "stored bytes differ from their digest or form; nothing became visible on any rank",
+    "incomplete": "a rank was missing, incompatible or lost; nothing became visible on any rank",
+    "failed": "a device or machine failed; nothing became visible on any rank",
+}
+STATES: Final[dict[str, str]] = {
+    "waiting": "waits until all its devices are free at once",
+    "running": "its ranks read, authenticate and place",
+    "publishing": "every rank is ready; the ranks make their pages visible",
+    "retracting": "a rank ended early; every rank gives its pages back",
+    "resident": "the restored pages are visible on their devices",
+    "releasing": "the ranks are giving their pages back",
+    "finished": "no page is left on any device",
+}
+OPEN_STATES: Final = frozenset({"waiting", "running", "publishing", "retracting", "releasing"})
+
+PHASES: Final[dict[str, str]] = {
+    Phase.MANIFEST_LOOKUP: "read and judge the root document, twice",
+    Phase.PLANNING: "which bytes go where",
+    Phase.RESERVATION: "take pages of the pool",
+    Phase.PRIOR_DEVICE_WORK: "fence: earlier work on these pages is done",
+    Phase.BUFFER_PREPARATION: "wait for a free pooled buffer",
+    Phase.READ_AUTHENTICATE: "wait until a batch is read and all its digests agree",
+    Phase.ARENA_WAIT: "wait for the copies of two objects earlier",
+    Phase.HOST_COPY: "fill the arena",
+    Phase.SUBMISSION: "check the spans and queue their copies",
+    Phase.STREAM_DIGEST_WAIT: "wait for the digest over the whole stream",
+    Phase.FINAL_COMPLETION: "both arenas done; coverage, error word, statistics checked",
+    UNATTRIBUTED: "service time that no phase claims",
+}
+WAITS: Final[dict[str, str]] = {
+    "queue": "admitted, not yet claimed by a worker",
+    "claim": "claimed, service not yet begun",
+    "barrier": "placed and private: waits for the other ranks and the decision",
+}
+MARKS: Final[dict[str, str]] = {
+    "ready": "ready: told to the control plane",
+    "decided": "decision for all ranks",
+    "acknowledged": "publish acknowledged",
+    "stopped": "rank ended without pages",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How a restore stands, as a word, the name of its icon and a sentence."""
+
+    word: str
+    sentence: str
+    open: bool
+
+
+def verdict_of(restore: Restore) -> Verdict:
+    """The outcome once there is one, until then the state."""
+    if restore.outcome is not None:
+        return Verdict(word=restore.outcome, sentence=OUTCOMES[restore.outcome], open=False)
+    return Verdict(word=restore.state, sentence=STATES[restore.state], open=True)
