@@ -44,9 +44,12 @@ class HostArena:
 
     def settle(self) -> None:
         """Wait for the copies in flight; afterwards the arena is free."""
-        copies, self.copies, self.state = self.copies, None, ArenaState.FREE
-        if copies is not None:
-            copies.result()
+        copies, self.copies = self.copies, None
+        try:
+            if copies is not None:
+                copies.result()
+        finally:
+            self.state = ArenaState.FREE
 
 
 class HostPlacement:
