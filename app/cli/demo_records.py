@@ -43,8 +43,8 @@ IMPORTED_RECORDS: Final[tuple[dict[str, dict[str, Any]], ...]] = (
             "record": (
                 "Record: one case of 131,072 tokens, 813,068,464 bytes in 13 objects per rank, restored with "
                 "one reader on TP4/DCP1; expected, published and restored answer all red. Declared qualified "
-                "for that case only. Source: sparkring performance/receipts/glm53-flash/dflash7-snapshot-v1-safe/"
-                "validation.json."
+                "for that case only. Source: sparkring performance/receipts/glm53-flash/"
+                "dflash7-snapshot-v1-safe/validation.json."
             ),
         },
     },

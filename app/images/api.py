@@ -34,7 +34,7 @@ def _digests(body: ImageBody) -> ImageDigests:
     },
 )
 def register_image(
-    body: ImageBody, response: Response, session: WriteSession, principal: ImagesWriter
+    body: ImageBody, response: Response, principal: ImagesWriter, session: WriteSession
 ) -> ImageResource:
     statement = service.ImageStatement(
         digests=_digests(body),
@@ -56,7 +56,7 @@ def register_image(
     response_model=ImageList,
     responses=problem_responses("page-token-invalid"),
 )
-def list_images(request: Request, session: ReadSession, _principal: ImagesReader, page: PageDep) -> Response:
+def list_images(request: Request, _principal: ImagesReader, session: ReadSession, page: PageDep) -> Response:
     rows = service.list_images(session, after=page.after, limit=page.size + 1)
     shown, token = next_token(page, rows)
     images = [ImageResource.model_validate(row) for row in shown]
@@ -70,6 +70,6 @@ def list_images(request: Request, session: ReadSession, _principal: ImagesReader
     response_model=ImageResource,
     responses=problem_responses("not-found"),
 )
-def get_image(image_id: UUID, request: Request, session: ReadSession, _principal: ImagesReader) -> Response:
+def get_image(image_id: UUID, request: Request, _principal: ImagesReader, session: ReadSession) -> Response:
     image = service.get_image(session, image_id=image_id)
     return conditional_json(request, ImageResource.model_validate(image))

@@ -58,8 +58,8 @@ def _detail(row: Layout) -> LayoutDetail:
 def register_layout(
     raw: Annotated[bytes, Depends(raw_body(limit_bytes=LARGEST_BYTES))],
     response: Response,
-    session: WriteSession,
     principal: RestoresWriter,
+    session: WriteSession,
 ) -> LayoutDetail:
     row, created = service.register_layout(session, raw=raw, by=principal.name)
     response.status_code = 201 if created else 200
@@ -74,7 +74,7 @@ def register_layout(
     response_model=LayoutList,
     responses=problem_responses(),
 )
-def list_layouts(request: Request, session: ReadSession, _principal: RestoresReader) -> Response:
+def list_layouts(request: Request, _principal: RestoresReader, session: ReadSession) -> Response:
     rows = service.list_layouts(session, limit=LISTED)
     return conditional_json(request, LayoutList(layouts=[LayoutSummary.model_validate(row) for row in rows]))
 
@@ -86,5 +86,5 @@ def list_layouts(request: Request, session: ReadSession, _principal: RestoresRea
     response_model=LayoutDetail,
     responses=problem_responses("not-found"),
 )
-def get_layout(sha256: Hex64, request: Request, session: ReadSession, _principal: RestoresReader) -> Response:
+def get_layout(sha256: Hex64, request: Request, _principal: RestoresReader, session: ReadSession) -> Response:
     return conditional_json(request, _detail(service.get_layout(session, sha256=sha256)))

@@ -36,7 +36,7 @@ LISTED: Final = 100
     responses=problem_responses("other-node", "not-found"),
 )
 def record_inventory(
-    name: NodeName, body: InventoryBody, session: WriteSession, principal: NodeReporter
+    name: NodeName, body: InventoryBody, principal: NodeReporter, session: WriteSession
 ) -> InventoryResource:
     check_node(principal, node_name=name)
     sightings = [service.Sighting(**one.model_dump()) for one in body.manifests]
@@ -62,8 +62,8 @@ def record_document(
     context_digest: Annotated[Hex64, Query(description="the digest the document is filed under")],
     raw: Annotated[bytes, Depends(raw_body(limit_bytes=LARGEST_DOCUMENT_BYTES))],
     response: Response,
-    session: WriteSession,
     principal: NodeReporter,
+    session: WriteSession,
 ) -> DocumentResource:
     check_node(principal, node_name=name)
     created = service.record_document(session, raw=raw, expected_sha256=sha256, context_digest=context_digest)
@@ -109,7 +109,7 @@ def _resource(snapshot: service.Snapshot) -> SnapshotResource:
     responses=problem_responses(),
 )
 def list_snapshots(
-    request: Request, session: ReadSession, _principal: RestoresReader, settings: SettingsDep
+    request: Request, _principal: RestoresReader, session: ReadSession, settings: SettingsDep
 ) -> Response:
     found = service.list_snapshots(session, limit=LISTED, silence_s=settings.node_silence_s)
     return conditional_json(request, SnapshotList(snapshots=[_resource(one) for one in found]))
@@ -125,8 +125,8 @@ def list_snapshots(
 def get_snapshot(
     context_digest: Hex64,
     request: Request,
-    session: ReadSession,
     _principal: RestoresReader,
+    session: ReadSession,
     settings: SettingsDep,
     rank_zero_storage_key: Annotated[
         Hex64 | None, Query(description="where several share the digest")

@@ -57,7 +57,7 @@ def _resource(node: Node, *, now: datetime, silence_s: float) -> NodeResource:
     responses=problem_responses("other-node"),
 )
 def register_node(
-    name: NodeName, body: NodeBody, session: WriteSession, principal: NodeReporter, settings: SettingsDep
+    name: NodeName, body: NodeBody, principal: NodeReporter, session: WriteSession, settings: SettingsDep
 ) -> NodeResource:
     check_node(principal, node_name=name)
     statements = [
@@ -79,8 +79,8 @@ def start_worker(
     name: NodeName,
     device: DeviceName,
     body: WorkerBody,
-    session: WriteSession,
     principal: NodeReporter,
+    session: WriteSession,
     settings: SettingsDep,
 ) -> WorkerResource:
     check_node(principal, node_name=name)
@@ -98,7 +98,7 @@ def start_worker(
     responses=problem_responses(),
 )
 def list_nodes(
-    request: Request, session: ReadSession, _principal: NodesReader, settings: SettingsDep
+    request: Request, _principal: NodesReader, session: ReadSession, settings: SettingsDep
 ) -> Response:
     now = database_time(session)
     nodes = [
@@ -115,7 +115,7 @@ def list_nodes(
     responses=problem_responses("not-found"),
 )
 def get_node(
-    name: NodeName, request: Request, session: ReadSession, _principal: NodesReader, settings: SettingsDep
+    name: NodeName, request: Request, _principal: NodesReader, session: ReadSession, settings: SettingsDep
 ) -> Response:
     node = service.get_node(session, name=name)
     now = database_time(session)

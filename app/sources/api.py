@@ -22,7 +22,7 @@ router = APIRouter(prefix="/api/v1/sources", tags=["sources"])
     responses={200: {"model": SourceResource, "description": "Already there"}, **problem_responses()},
 )
 def register_source(
-    body: SourceBody, response: Response, session: WriteSession, principal: ImagesWriter
+    body: SourceBody, response: Response, principal: ImagesWriter, session: WriteSession
 ) -> SourceResource:
     statement = service.SourceStatement(
         repository=body.repository, commit=body.commit, tree=body.tree, source_sha256=body.source_sha256
@@ -40,7 +40,7 @@ def register_source(
     response_model=SourceList,
     responses=problem_responses("page-token-invalid"),
 )
-def list_sources(request: Request, session: ReadSession, _principal: ImagesReader, page: PageDep) -> Response:
+def list_sources(request: Request, _principal: ImagesReader, session: ReadSession, page: PageDep) -> Response:
     rows = service.list_sources(session, after=page.after, limit=page.size + 1)
     shown, token = next_token(page, rows)
     sources = [SourceResource.model_validate(row) for row in shown]
@@ -54,6 +54,6 @@ def list_sources(request: Request, session: ReadSession, _principal: ImagesReade
     response_model=SourceResource,
     responses=problem_responses("not-found"),
 )
-def get_source(source_id: UUID, request: Request, session: ReadSession, _principal: ImagesReader) -> Response:
+def get_source(source_id: UUID, request: Request, _principal: ImagesReader, session: ReadSession) -> Response:
     row = service.get_source(session, source_id=source_id)
     return conditional_json(request, SourceResource.model_validate(row))

@@ -12,6 +12,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm.exc import StaleDataError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from app.core.errors import CoreError
 from app.errors import AppError, FieldProblem
@@ -100,7 +101,7 @@ class _Status(AppError):
         self.status = status  # type: ignore[misc]  # a class constant everywhere else
 
 
-def _of_http(error: HTTPException) -> AppError:
+def _of_http(request: Request, error: HTTPException) -> AppError:
     codes = {
         404: "not-found",
         405: "method-not-allowed",
@@ -109,7 +110,20 @@ def _of_http(error: HTTPException) -> AppError:
     }
     code = codes.get(error.status_code, "bad-request" if error.status_code < 500 else "internal-error")
     detail = error.detail or HTTPStatus(error.status_code).phrase
-    return _Status(error.status_code, detail, code=code, headers=dict(error.headers or {}))
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(allowed_methods(request))
+    return _Status(error.status_code, detail, code=code, headers=headers)
+
+
+def allowed_methods(request: Request) -> list[str]:
+    """The methods that any route knows for this path; Starlette names those of the first one only."""
+    found: set[str] = set()
+    for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"):
+        scope = {**request.scope, "method": method}
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
+            found.add(method)
+    return sorted(found)
 
 
 def _of_validation(error: RequestValidationError) -> AppError:
@@ -158,8 +172,11 @@ def install_problems(app: FastAPI) -> None:
             request, _Status(500, "unexpected error; the log has it", code="internal-error")
         )
 
+    @app.exception_handler(HTTPException)
+    def _http(request: Request, error: HTTPException) -> JSONResponse:
+        return problem_response(request, _of_http(request, error))
+
     for kind, translate in (
-        (HTTPException, _of_http),
         (RequestValidationError, _of_validation),
         (CoreError, _of_core),
         (StaleDataError, _of_stale),

@@ -14,9 +14,7 @@ Hex40 = Annotated[
     StringConstraints(pattern=r"^[0-9a-f]{40}$"),
     Field(description="git object id, 40 lower-case hexadecimal digits", examples=["eabe7fd" + "0" * 33]),
 ]
-NodeName = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$"), Field(examples=["node-a"])
-]
+NodeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$"), Field(examples=["node-a"])]
 # PostgreSQL's text cannot hold NUL, and a name with control characters is a mistake or an attack.
 Line = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$")]
 

@@ -52,9 +52,9 @@ router = APIRouter(prefix="/api/v1/restores", tags=["restores"])
 )
 def request_restore(
     body: RestoreBody,
+    principal: RestoresWriter,
     key: IdempotencyKey,
     session: WriteSession,
-    principal: RestoresWriter,
     database: DatabaseDep,
     messages: MessagesDep,
     settings: SettingsDep,
@@ -89,8 +89,8 @@ def request_restore(
 )
 def list_restores(
     http: Request,
-    session: ReadSession,
     _principal: RestoresReader,
+    session: ReadSession,
     page: PageDep,
     state: Annotated[State | None, Query()] = None,
     outcome: Annotated[Outcome | None, Query()] = None,
@@ -109,7 +109,7 @@ def list_restores(
     responses=problem_responses("not-found"),
 )
 def get_restore(
-    restore_id: UUID, http: Request, session: ReadSession, _principal: RestoresReader
+    restore_id: UUID, http: Request, _principal: RestoresReader, session: ReadSession
 ) -> Response:
     restore = request.get_restore(session, restore_id=restore_id)
     shown = resources.detail(restore, events=request.events(session, restore_id=restore_id))
@@ -124,7 +124,7 @@ def get_restore(
     responses=problem_responses("not-found", "not-published"),
 )
 def discard_restore(
-    restore_id: UUID, session: WriteSession, principal: RestoresWriter, messages: MessagesDep
+    restore_id: UUID, principal: RestoresWriter, session: WriteSession, messages: MessagesDep
 ) -> RestoreSummary:
     restore = residency.discard(session, restore_id=restore_id, by=principal.name, messages=messages)
     return resources.summary(restore)
@@ -140,8 +140,8 @@ def discard_restore(
 def request_readback(
     restore_id: UUID,
     response: Response,
-    session: WriteSession,
     principal: RestoresWriter,
+    session: WriteSession,
     messages: MessagesDep,
 ) -> ReadbackResource:
     row = readback.request_readback(session, restore_id=restore_id, by=principal.name, messages=messages)
@@ -158,7 +158,7 @@ def request_readback(
     responses=problem_responses("not-found"),
 )
 def get_readback(
-    restore_id: UUID, readback_id: UUID, http: Request, session: ReadSession, _principal: RestoresReader
+    restore_id: UUID, readback_id: UUID, http: Request, _principal: RestoresReader, session: ReadSession
 ) -> Response:
     row = readback.get_readback(session, restore_id=restore_id, readback_id=readback_id)
     return conditional_json(http, resources.readback_resource(row))

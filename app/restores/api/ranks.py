@@ -66,7 +66,7 @@ def _decided(
     responses=problem_responses("other-node", "not-found", "attempt-not-claimable"),
 )
 def claim(
-    attempt_id: UUID, body: ClaimBody, session: WriteSession, principal: NodeReporter, settings: SettingsDep
+    attempt_id: UUID, body: ClaimBody, principal: NodeReporter, session: WriteSession, settings: SettingsDep
 ) -> ClaimResource:
     claimed = attempts.claim(
         session,
@@ -99,8 +99,8 @@ def claim(
 )
 def heartbeat(
     body: HeartbeatBody,
-    session: WriteSession,
     speaker: SpeakerDep,
+    session: WriteSession,
     settings: SettingsDep,
 ) -> DecisionResource:
     restore = attempts.heartbeat(
@@ -121,8 +121,8 @@ def heartbeat(
 )
 def ready(
     raw: RawReport,
-    session: WriteSession,
     speaker: SpeakerDep,
+    session: WriteSession,
 ) -> DecisionResource:
     return resources.decision(attempts.record_ready(session, speaker, raw=raw))
 
@@ -136,8 +136,8 @@ def ready(
 )
 def failure(
     raw: RawReport,
-    session: WriteSession,
     speaker: SpeakerDep,
+    session: WriteSession,
     database: DatabaseDep,
     messages: MessagesDep,
     settings: SettingsDep,
@@ -152,7 +152,7 @@ def failure(
     summary="What is decided so far (a short poll)",
     responses=problem_responses("other-node", "not-found", "fencing-token-stale"),
 )
-def decision(session: ReadSession, speaker: SpeakerDep) -> DecisionResource:
+def decision(speaker: SpeakerDep, session: ReadSession) -> DecisionResource:
     attempt = attempts.attempt_of(session, speaker)
     return resources.decision(attempt.restore)
 
@@ -165,8 +165,8 @@ def decision(session: ReadSession, speaker: SpeakerDep) -> DecisionResource:
 )
 def publish(
     body: PublishBody,
-    session: WriteSession,
     speaker: SpeakerDep,
+    session: WriteSession,
     database: DatabaseDep,
     messages: MessagesDep,
     settings: SettingsDep,
@@ -182,8 +182,8 @@ def publish(
     responses=problem_responses(*TOKEN_PROBLEMS, "epoch-stale"),
 )
 def retracted(
-    session: WriteSession,
     speaker: SpeakerDep,
+    session: WriteSession,
     database: DatabaseDep,
     messages: MessagesDep,
     settings: SettingsDep,
@@ -201,8 +201,8 @@ def retracted(
 def report_layers(
     readback_id: UUID,
     body: LayersBody,
-    session: WriteSession,
     speaker: SpeakerDep,
+    session: WriteSession,
 ) -> ReadbackResource:
     attempt = attempts.locked_attempt(session, speaker)
     residency.check_resident(attempt.restore)
@@ -222,8 +222,8 @@ def report_layers(
     responses=problem_responses("other-node", "not-found", "fencing-token-stale"),
 )
 def released(
-    session: WriteSession,
     speaker: SpeakerDep,
+    session: WriteSession,
     database: DatabaseDep,
     messages: MessagesDep,
     settings: SettingsDep,

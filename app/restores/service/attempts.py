@@ -224,7 +224,7 @@ def record_retracted(session: Session, speaker: Speaker) -> Restore:
     _check_token(attempt, token=speaker.token, now=now)
     if restore.decision != "retract":
         raise Conflict(
-            f"attempt {speaker.attempt_id}: expected the decision retract, found {restore.decision or 'none'}",
+            f"attempt {speaker.attempt_id}: expected decision retract, found {restore.decision or 'none'}",
             code="epoch-stale",
         )
     hold_devices(session, restore=restore)

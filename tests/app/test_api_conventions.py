@@ -1,0 +1,244 @@
+"""What every route keeps: problem+json, authentication, ETags, paging, allowed methods."""
+
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+from sqlalchemy.exc import OperationalError
+
+from app.config import Settings
+from app.db.session import Database
+from app.main import create_app
+from app.web.problems import MEDIA_TYPE, PROBLEMS
+from tests.app.conftest import RecordedMessages
+from tests.app.ring import Ring
+
+OPEN_PATHS = ("/health", "/docs", "/openapi.json", "/static", "/login")
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def api_operations(client: TestClient) -> list[tuple[str, str]]:
+    paths: dict[str, Any] = client.get("/openapi.json").json()["paths"]
+    return [
+        (method.upper(), path.replace("{", "").replace("}", ""))
+        for path, operations in paths.items()
+        for method in operations
+        if path.startswith("/api/")
+    ]
+
+
+def test_no_api_operation_answers_without_a_key(client: TestClient) -> None:
+    operations = api_operations(client)
+    assert len(operations) >= 25
+    for method, path in operations:
+        answer = client.request(method, path)
+        assert answer.status_code == 401, (method, path)
+        assert answer.headers["content-type"] == MEDIA_TYPE
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_every_other_route_is_named_here_or_asks_for_a_login(client: TestClient) -> None:
+    app: Any = client.app
+    for route in app.routes:
+        path = getattr(route, "path", "")
+        if (
+            not isinstance(route, APIRoute)
+            or path.startswith(("/api/", *OPEN_PATHS))
+            or "GET" not in route.methods
+        ):
+            continue
+        answer = client.get(path.replace("{", "").replace("}", ""), follow_redirects=False)
+        assert answer.status_code in {303, 307}, path
+        assert answer.headers["location"].startswith("/login"), path
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "Bearer", "Bearer x", "Bearer sgk_00000000_" + "A" * 51, "Basic YTpi", "Bearer " + "é" * 40],
+)
+def test_bad_keys_are_refused_alike(client: TestClient, header: str) -> None:
+    answer = client.get("/api/v1/restores", headers={"Authorization": header.encode("latin-1")})  # type: ignore[dict-item]
+    assert answer.status_code == 401
+
+
+def test_scopes_are_checked(client: TestClient, keys: dict[str, str]) -> None:
+    viewer = bearer(keys["viewer"])
+    assert client.get("/api/v1/restores", headers=viewer).status_code == 200
+    refused = client.post("/api/v1/restores", headers={**viewer, "Idempotency-Key": "k"}, json={})
+    assert (refused.status_code, refused.json()["code"]) == (403, "scope-missing")
+    worker = client.get("/api/v1/restores", headers=bearer(keys["worker"]))
+    assert worker.status_code == 403
+    operator = client.put("/api/v1/nodes/node-a", headers=bearer(keys["admin"]), json={})
+    assert operator.status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/api", "/api/v1/nothing", "/api/v1/restores/not-a-uuid/x", "/%00"])
+def test_unknown_routes_are_problems(client: TestClient, path: str) -> None:
+    answer = client.get(path, headers={"Accept": "application/json"})
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    body = answer.json()
+    assert (body["code"], body["status"], body["request_id"]) == (
+        "not-found",
+        404,
+        answer.headers["x-request-id"],
+    )
+
+
+def test_wrong_method_is_405_with_allow(client: TestClient, keys: dict[str, str]) -> None:
+    answer = client.delete("/api/v1/restores", headers=bearer(keys["operator"]))
+    assert (answer.status_code, answer.json()["code"]) == (405, "method-not-allowed")
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "POST"}
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/context_digest"),
+        ({"context_digest": "A" * 64, "layout_sha256": "0" * 64}, "/context_digest"),
+        ({"context_digest": "0" * 64 + "\n", "layout_sha256": "0" * 64}, "/context_digest"),
+        ({"context_digest": "0" * 64, "layout_sha256": 7}, "/layout_sha256"),
+        ({"context_digest": "0" * 64, "layout_sha256": "0" * 64, "resident_s": 0}, "/resident_s"),
+        ({"context_digest": "0" * 64, "layout_sha256": "0" * 64, "resident_s": "60"}, "/resident_s"),
+        ({"context_digest": "0" * 64, "layout_sha256": "0" * 64, "colour": "red"}, "/colour"),
+    ],
+)
+def test_wrong_parts_of_a_body_are_pointed_at(
+    client: TestClient, keys: dict[str, str], body: dict[str, Any], pointer: str
+) -> None:
+    headers = {**bearer(keys["operator"]), "Idempotency-Key": str(uuid4())}
+    answer = client.post("/api/v1/restores", headers=headers, json=body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "validation-failed")
+    assert pointer in {part["pointer"] for part in answer.json()["errors"]}
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"nonsense"])
+def test_body_that_is_no_json_is_400(client: TestClient, keys: dict[str, str], content: bytes) -> None:
+    headers = {
+        **bearer(keys["operator"]),
+        "Idempotency-Key": str(uuid4()),
+        "Content-Type": "application/json",
+    }
+    answer = client.post("/api/v1/restores", headers=headers, content=content)
+    assert answer.status_code in {400, 422}
+    assert answer.headers["content-type"] == MEDIA_TYPE
+
+
+def test_body_over_the_limit_is_413(client: TestClient, keys: dict[str, str]) -> None:
+    answer = client.post("/api/v1/layouts", headers=bearer(keys["operator"]), content=b"x" * 4_200_000)
+    assert (answer.status_code, answer.json()["code"]) == (413, "content-too-large")
+
+
+def test_get_has_a_strong_etag_and_304(ring: Ring) -> None:
+    restore = ring.start_restore()
+    for path in (f"/api/v1/restores/{restore['id']}", "/api/v1/restores", "/api/v1/layouts", "/api/v1/nodes"):
+        first = ring.client.get(path, headers=ring.operator_headers)
+        assert first.headers["etag"].startswith('"')
+        headers = {**ring.operator_headers, "If-None-Match": first.headers["etag"]}
+        again = ring.client.get(path, headers=headers)
+        assert (again.status_code, again.content) == (304, b"")
+
+
+def test_lists_page_by_key_to_the_end(client: TestClient, keys: dict[str, str]) -> None:
+    headers = bearer(keys["operator"])
+    for number in range(5):
+        body = {"repository": "example/code", "commit": f"{number:040d}"}
+        assert client.post("/api/v1/sources", headers=headers, json=body).status_code == 201
+    seen, token = [], ""
+    while True:
+        params = {"page_size": 2, **({"page_token": token} if token else {})}
+        answer = client.get("/api/v1/sources", headers=headers, params=params).json()
+        seen += [source["commit"] for source in answer["sources"]]
+        token = answer["next_page_token"]
+        if not token:
+            break
+    assert seen == [f"{number:040d}" for number in (4, 3, 2, 1, 0)]
+
+
+@pytest.mark.parametrize("token", ["x", "AAAA", "é", "A" * 60])
+def test_forged_page_token_is_400(client: TestClient, keys: dict[str, str], token: str) -> None:
+    answer = client.get("/api/v1/sources", headers=bearer(keys["viewer"]), params={"page_token": token})
+    assert (answer.status_code, answer.json()["code"]) == (400, "page-token-invalid")
+
+
+def test_page_token_fits_its_own_list_and_filters_only(client: TestClient, keys: dict[str, str]) -> None:
+    headers = bearer(keys["operator"])
+    for number in range(2):
+        client.post("/api/v1/sources", headers=headers, json={"repository": "r", "commit": f"{number:040d}"})
+    listed = client.get("/api/v1/sources", headers=headers, params={"page_size": 1}).json()
+    params = {"page_token": listed["next_page_token"]}
+    assert client.get("/api/v1/sources", headers=headers, params=params).status_code == 200
+    assert client.get("/api/v1/images", headers=headers, params=params).status_code == 400
+    other = client.get("/api/v1/sources", headers=headers, params={**params, "filter": "x"})
+    assert other.status_code == 400
+
+
+def test_every_problem_an_operation_declares_exists_and_has_an_example(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if not path.startswith("/api/"):
+                continue
+            assert operation["operationId"]
+            problems = [
+                (int(status), example["value"])
+                for status, response in operation["responses"].items()
+                for example in response.get("content", {}).get(MEDIA_TYPE, {}).get("examples", {}).values()
+            ]
+            assert {value["code"] for _, value in problems} >= {"unauthenticated", "scope-missing"}, (
+                method,
+                path,
+            )
+            for status, value in problems:
+                assert PROBLEMS[value["code"]][0] == status == value["status"]
+
+
+def test_client_is_never_told_of_a_row_that_was_not_committed(
+    settings: Settings, database: Database, keys: dict[str, str], messages: RecordedMessages
+) -> None:
+    """FastAPI's default ends a dependency after the response is sent: then this would answer 201."""
+
+    class FailsAtCommit(Database):
+        def transaction(self) -> Any:
+            return self._failing(super().transaction())
+
+        @staticmethod
+        def _failing(inner: Any) -> Any:
+            @contextmanager
+            def run() -> Any:
+                with inner as session:
+                    yield session
+                    session.rollback()
+                raise OperationalError("COMMIT", {}, Exception("connection lost"))
+
+            return run()
+
+    app = create_app(settings, database=FailsAtCommit(database.engine), messages=messages)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        body = {"repository": "r", "commit": "0" * 40}
+        answer = client.post("/api/v1/sources", headers=bearer(keys["operator"]), json=body)
+    assert (answer.status_code, answer.json()["code"]) == (503, "database-unavailable")
+
+
+def test_database_that_is_away_is_503_not_500(settings: Settings, messages: RecordedMessages) -> None:
+    away = settings.model_copy(
+        update={"database_url": type(settings.database_url)("postgresql+psycopg://x@127.0.0.1:1/x")}
+    )  # type: ignore[misc]
+    with TestClient(create_app(away, messages=messages), raise_server_exceptions=False) as client:
+        assert client.get("/health").status_code == 200
+        answer = client.get("/api/v1/restores", headers=bearer("sgk_00000000_" + "A" * 51))
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+
+
+def test_security_headers_are_on_every_answer(client: TestClient) -> None:
+    for path in ("/health", "/api/v1/restores", "/nothing"):
+        headers = client.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
