@@ -8,8 +8,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from .rig import Vector, import_make_broken, read_vectors
+
+# A busy machine is no finding.
+settings.register_profile("core", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("core")
 
 
 @pytest.fixture(scope="session")

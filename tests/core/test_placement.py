@@ -62,7 +62,7 @@ def naive_pools(
     return pools
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_every_pool_is_the_formulas(data: st.DataObject) -> None:
     layout = data.draw(layouts())
