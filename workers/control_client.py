@@ -183,9 +183,10 @@ class ControlClient:
                 failure = f"status {response.status_code}"
             except httpx2.TransportError as error:
                 failure = f"{type(error).__name__}: {error}"
-            if self._clock() + pause > give_up:
+            remaining = give_up - self._clock()
+            if remaining <= 0:
                 raise ControlUnreachableError(f"{method} {path}: {failure}")
-            self._sleep(pause)
+            self._sleep(min(pause, remaining))
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
 
