@@ -12,6 +12,9 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 MIB = 1024 * 1024
 
+# What a setting that must not be printed is kept in; `get_secret_value()` is the text.
+Secret = SecretStr
+
 
 class Settings(BaseSettings):
     """What an operator may set. Defaults serve ``make up`` on one machine."""
@@ -21,9 +24,9 @@ class Settings(BaseSettings):
     home: Path = Field(default=Path(".sparkgate"), description="state of an embedded installation")
 
     # Control plane
-    database_url: SecretStr | None = Field(default=None, description="PostgreSQL as the app role")
-    owner_database_url: SecretStr | None = Field(default=None, description="PostgreSQL as the owner role")
-    broker_url: SecretStr | None = Field(default=None, description="Redis or Valkey, redis://…")
+    database_url: Secret | None = Field(default=None, description="PostgreSQL as the app role")
+    owner_database_url: Secret | None = Field(default=None, description="PostgreSQL as the owner role")
+    broker_url: Secret | None = Field(default=None, description="Redis or Valkey, redis://…")
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=1, le=65535)
     cookie_secure: bool = Field(default=False, description="send the session cookie over HTTPS only")

@@ -1,11 +1,10 @@
 """``sparkgate migrate``: the newest schema, and the rights of each role."""
 
 import typer
-from pydantic import SecretStr
 from rich.console import Console
 from sqlalchemy.engine import make_url
 
-from app.config import Settings
+from app.config import Secret, Settings
 from app.db.migrate import ensure_role, upgrade
 
 
@@ -21,7 +20,7 @@ def migrate() -> None:
     console.print("schema: at the newest revision")
 
 
-def _url(secret: SecretStr | None) -> str:
+def _url(secret: Secret | None) -> str:
     if secret is None:
         Console(stderr=True).print(
             "SPARKGATE_OWNER_DATABASE_URL: expected postgresql+psycopg://…, found nothing", markup=False

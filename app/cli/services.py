@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from pydantic import SecretStr
-
-from app.config import Settings
+from app.config import Secret, Settings
 from app.processes import ChildSpec, inherited_environment
 
 LOCAL_DEVICES: Final = ("host0", "host1", "host2", "host3")
@@ -81,7 +79,7 @@ def _python_service(
 
 def _text(value: object) -> str:
     match value:
-        case SecretStr():
+        case Secret():
             return value.get_secret_value()
         case bool():
             return str(value).lower()

@@ -15,7 +15,6 @@ from typing import Annotated, Final
 
 import httpx2
 import typer
-from pydantic import SecretStr
 from rich.console import Console
 from sqlalchemy.engine import make_url
 
@@ -29,7 +28,7 @@ from app.cli.services import (
     with_values,
 )
 from app.cli.supervisor import Report, Supervisor
-from app.config import Settings
+from app.config import Secret, Settings
 from app.db.migrate import ensure_role, upgrade
 from app.db.session import open_database
 from app.embedded import EmbeddedError, EmbeddedPostgres, EmbeddedValkey, make_home, port_is_free
@@ -332,7 +331,7 @@ def _locked(path: Path) -> Iterator[bool]:
         yield True
 
 
-def _text_of(secret: SecretStr | None) -> str:
+def _text_of(secret: Secret | None) -> str:
     if secret is None:
         raise UpError("database URL: expected one after the start of PostgreSQL, found none")
     return secret.get_secret_value()
