@@ -39,7 +39,7 @@ SECRETS = {
     "SPARKGATE_STORES": "/srv/stores",
 }
 PROGRAMS = ("migrate", "web", "control", "node")
-DEMO_BYTES = 4_000_000
+DEMO_BYTES = 8_000_000
 
 _VARIABLE = re.compile(r"\$\$|\$\{(?P<name>\w+)(?P<rule>:[-?])(?P<rest>[^}]*)\}")
 
@@ -171,9 +171,12 @@ class Local:
             here = str(self.ports[service])
             text = re.sub(rf"\b(?:{service}|127\.0\.0\.1):{port}\b", f"127.0.0.1:{here}", text)
             text = re.sub(rf"(?<![\w:]){port}\b", here, text)
-        for inside, outside in (("/var/lib/sparkgate", self.keys), ("/stores", self.stores)):
-            text = re.sub(rf"(?<![\w/]){inside}", str(outside), text)
-        return re.sub(r"(?<![\w}/])/tmp\b", str(self.folder / "tmp" / name), text)
+        here_of = {
+            "/var/lib/sparkgate": self.keys,
+            "/stores": self.stores,
+            "/tmp": self.folder / "tmp" / name,
+        }
+        return re.sub(r"(?<![\w/-])(?:/var/lib/sparkgate|/stores|/tmp)\b", lambda m: str(here_of[m[0]]), text)
 
     def run_demo(self) -> "subprocess.CompletedProcess[str]":
         """Run one restore through REST as a person would."""
