@@ -41,7 +41,6 @@ class Load:
 
     Attributes:
         filled: set when no more bytes will arrive, in success and in failure.
-        complete: all bytes have arrived; they are authentic only once ``authentic`` has a result.
         authentic: resolves when the digest matches, or carries the reason why not.
         work_ns: time a reader spent on it.
     """
@@ -50,7 +49,6 @@ class Load:
     buffer: PooledBuffer
     clock: Clock
     filled: threading.Event = field(default_factory=threading.Event)
-    complete: bool = False
     authentic: "Future[None]" = field(default_factory=Future)
     work_ns: int = 0
 
@@ -123,7 +121,6 @@ class BoundedReader:
         try:
             with self._counted():
                 self.fill(load)
-            load.complete = True
             load.filled.set()
             self._authenticate(load)
         finally:

@@ -10,8 +10,8 @@ from app.core.restore.reader import Load
 class StreamDigest:
     """Follows loads in the order they are announced and lets go of each buffer when its bytes are in.
 
-    It may run ahead of authentication: bytes that turn out not to be authentic end the restore anyway, and
-    nothing is decided here.
+    It runs ahead of authentication: bytes that turn out not to be authentic end the restore before anybody
+    asks for the digest.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class StreamDigest:
     def _follow_all(self) -> None:
         while (load := self._loads.get()) is not None:
             load.filled.wait()
-            if self._abandoned.is_set() or not load.complete:
+            if self._abandoned.is_set():
                 return
             self._running.update(load.buffer.memory)
             load.buffer.let_go()
