@@ -51,6 +51,7 @@ $(BIN)/python:
 $(BASE): requirements/base.txt requirements/no-deps.txt pyproject.toml | $(BIN)/python
 	$(PIP_INSTALL) --require-hashes -r requirements/base.txt -r requirements/no-deps.txt
 	$(PIP_INSTALL) --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib || true
 	@touch $@
 
 $(DEV): requirements/dev.txt $(BASE)
