@@ -157,3 +157,12 @@ def test_a_flipped_bit_anywhere_is_refused(
         changed[index] ^= 1 << index % 8
         with pytest.raises((FormatError, IntegrityError, IncompatibleError)):
             judge(bytes(changed))
+
+
+def test_an_object_size_over_64_mib(raw: bytes, judge: Callable[[bytes], FlatSnapshotManifest]) -> None:
+    """One last object may be smaller than stated, so that only the stated size is wrong."""
+    whole = {"sha256": "0" * 64, "bytes": 66_599, "encoded_start": 0, "encoded_end": 66_599}
+    most = 64 * 1024 * 1024
+    assert judge(signed(raw, snapshot_objects=[whole], snapshot_object_bytes=most)).object_bytes == most
+    with pytest.raises(FormatError, match=r"snapshot_object_bytes: .* ≤ 67108864, found 67108865"):
+        judge(signed(raw, snapshot_objects=[whole], snapshot_object_bytes=most + 1))
