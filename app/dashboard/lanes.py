@@ -34,7 +34,7 @@ _CHARACTER_PX: Final = 6.6
 _PADDING_PX: Final = 8.0
 # Narrower than a fifth of a pixel on a very wide screen: counted, not drawn.
 _NARROWEST_PERCENT: Final = 0.005
-_MOST_TICKS: Final = 6
+_MOST_TICKS: Final = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class RankLane:
     Attributes:
         claimed_ns: when a worker took the rank; its queue wait ends there.
         service_start_ns, service_ns, intervals: from the rank's report; intervals count from its service.
-        busy_until_ns: without a report, how long the rank is known to have been at work.
+        busy_until_ns: how long a rank that has not published is known to have waited or been at work.
         ready_ns, acknowledged_ns: ready told to the control plane; its publish acknowledged.
         stopped_ns: when the rank ended without pages.
     """
@@ -149,7 +149,7 @@ def gaps(intervals: Sequence[Interval], *, service_ns: int) -> list[tuple[int, i
 
 
 def tick_instants(end_ns: int) -> list[int]:
-    """Round instants from 0 up to `end_ns`, at most seven of them."""
+    """Round instants from 0 up to `end_ns`, at most nine of them."""
     step = 1
     while True:
         for factor in (1, 2, 5):
@@ -180,7 +180,8 @@ class _Scale:
 
 
 def _draw_lane(lane: RankLane, *, scale: _Scale, decided_ns: int | None, slowest: bool) -> LaneDrawing:
-    drawn = [*_waits(lane, scale=scale), *_course(lane, scale=scale)]
+    unsorted = [*_waits(lane, scale=scale), *_course(lane, scale=scale)]
+    drawn = sorted(unsorted, key=lambda bar: bar.start_ns)
     visible = tuple(bar for bar in drawn if bar.width >= _NARROWEST_PERCENT)
     return LaneDrawing(
         rank=lane.rank,
@@ -196,15 +197,15 @@ def _waits(lane: RankLane, *, scale: _Scale) -> Iterable[Bar]:
     """Before the service: the queue, then from the claim to the start; after it: private pages held."""
     if lane.claimed_ns is None:
         if lane.last_ns:
-            yield scale.bar("queue", start_ns=0, end_ns=lane.last_ns, label="queue")
+            yield scale.bar("queue", start_ns=0, end_ns=lane.last_ns)
         return
-    yield scale.bar("queue", start_ns=0, end_ns=lane.claimed_ns, label="queue")
+    yield scale.bar("queue", start_ns=0, end_ns=lane.claimed_ns)
     if lane.service_start_ns is not None:
-        yield scale.bar("claim", start_ns=lane.claimed_ns, end_ns=lane.service_start_ns, label="claim")
+        yield scale.bar("claim", start_ns=lane.claimed_ns, end_ns=lane.service_start_ns)
     service_end_ns = lane.service_end_ns
-    settled_ns = max(lane.ready_ns or 0, lane.acknowledged_ns or 0, lane.stopped_ns or 0)
+    settled_ns = max(lane.acknowledged_ns or 0, lane.stopped_ns or 0, lane.busy_until_ns or 0)
     if service_end_ns is not None and settled_ns > service_end_ns:
-        yield scale.bar("barrier", start_ns=service_end_ns, end_ns=settled_ns, label="all-rank barrier")
+        yield scale.bar("barrier", start_ns=service_end_ns, end_ns=settled_ns)
 
 
 def _course(lane: RankLane, *, scale: _Scale) -> Iterable[Bar]:

@@ -46,6 +46,18 @@ class LayerRow:
     name: str
     by_rank: dict[int, dict[str, Any]]
 
+    @property
+    def pages(self) -> str:
+        return self._equal("pages")
+
+    @property
+    def sizes(self) -> str:
+        return self._equal("bytes")
+
+    def _equal(self, key: str) -> str:
+        """A number that tensor-parallel ranks share, or all of them where they do not."""
+        return " / ".join(f"{count:,}" for count in sorted({one[key] for one in self.by_rank.values()}))
+
 
 @router.get("")
 def show_restore(restore_id: UUID, request: Request, session: ReadSession, login: Visitor) -> Response:

@@ -59,6 +59,28 @@ class Timing:
     def measured(self) -> bool:
         return any(rank.report for rank in self.ranks)
 
+    @property
+    def total_bytes(self) -> int:
+        """What all ranks that reported submitted."""
+        return sum(rank.report.bytes for rank in self.ranks if rank.report)
+
+    @property
+    def placed_ns(self) -> int | None:
+        """From admission until the last rank's service ended, once every rank has reported."""
+        ends = [rank.lane.service_end_ns for rank in self.ranks]
+        known = [end for end in ends if end is not None]
+        return max(known) if known and len(known) == len(ends) else None
+
+    @property
+    def unattributed_ns(self) -> int:
+        """The largest unattributed rest of any rank."""
+        return max((rank.report.unattributed_ns for rank in self.ranks if rank.report), default=0)
+
+    @property
+    def working(self) -> bool:
+        """Whether a rank was claimed and has not reported."""
+        return any(rank.lane.claimed_ns is not None and not rank.report for rank in self.ranks)
+
 
 def timing_of(restore: Restore, *, now: datetime) -> Timing:
     """Lanes and table of a restore as it stands `now`."""
@@ -110,7 +132,7 @@ def _lane(attempt: RankAttempt, *, restore: Restore, report: RankReport | None, 
         "ready_ns": attempt.ready_at,
         "acknowledged_ns": attempt.acknowledged_at,
         "stopped_ns": attempt.ended_at if attempt.outcome != "restored" else None,
-        "busy_until_ns": None if report or not attempt.claimed_at else attempt.ended_at or now,
+        "busy_until_ns": None if attempt.acknowledged_at else attempt.ended_at or now,
     }
     row = attempt.report
     return RankLane(

@@ -14,8 +14,8 @@ OUTCOMES: Final[dict[str, str]] = {
     "failed": "a device or machine failed; nothing became visible on any rank",
 }
 STATES: Final[dict[str, str]] = {
-    "waiting": "waits until all its devices are free at once",
-    "running": "its ranks read, authenticate and place",
+    "waiting": "all its devices have to be free at once",
+    "running": "its ranks read, authenticate and place their parts",
     "publishing": "every rank is ready; the ranks make their pages visible",
     "retracting": "a rank ended early; every rank gives its pages back",
     "resident": "the restored pages are visible on their devices",
@@ -42,6 +42,7 @@ WAITS: Final[dict[str, str]] = {
     "queue": "admitted, not yet claimed by a worker",
     "claim": "claimed, service not yet begun",
     "barrier": "placed and private: waits for the other ranks and the decision",
+    "busy": "claimed; nothing is known of its phases before its report",
 }
 MARKS: Final[dict[str, str]] = {
     "ready": "ready: told to the control plane",

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from argon2 import PasswordHasher
 from sqlalchemy.orm import Session
 
 from app.accounts import service as accounts
@@ -49,10 +51,17 @@ class Installation:
     now: datetime
 
 
+@cache
+def _password_hash() -> str:
+    """As weak as it may be: these tests are not about its strength."""
+    return PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
+
+
 def add_people(session: Session) -> None:
     """dana may do everything, vera only looks."""
-    accounts.create_account(session, name=NAME, password=PASSWORD, scopes=PRESETS["admin"])
-    accounts.create_account(session, name="vera", password=PASSWORD, scopes=PRESETS["viewer"])
+    for name, preset in ((NAME, "admin"), ("vera", "viewer")):
+        account = accounts.create_account(session, name=name, password=None, scopes=PRESETS[preset])
+        account.password_hash = _password_hash()
 
 
 def add_installation(session: Session, *, folder: Path, node_name: str = "node-a") -> Installation:
@@ -347,8 +356,13 @@ def add_images(session: Session) -> None:
 def add_everything(session: Session, *, folder: Path) -> dict[str, UUID]:
     """All of it; returns the restores by what they are."""
     add_people(session)
-    on = add_installation(session, folder=folder)
     add_images(session)
+    return fill(session, folder=folder)
+
+
+def fill(session: Session, *, folder: Path) -> dict[str, UUID]:
+    """Four restores on node-a, and node-b which is away."""
+    on = add_installation(session, folder=folder)
     found = {"corrupt": add_corrupt(session, on=on), "restored": add_restored(session, on=on)}
     found["running"] = add_running(session, on=on)
     found["waiting"] = add_waiting(session, on=on)
