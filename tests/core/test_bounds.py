@@ -1,0 +1,224 @@
+"""How much a restore may hold at once, and that nothing of it is left (restore-contract §2, §6)."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.core.restore.buffers import BufferPool, PooledBuffer
+from app.core.restore.device import PageSet
+from app.core.restore.execute import Progress
+from app.core.restore.host_device import HostDevice
+from app.core.restore.host_placement import HostPlacement
+from app.core.restore.plan import PlannedObject
+from app.core.restore.reader import BoundedReader, Load
+from app.core.restore.report import ProblemCode, RankOutcome
+from app.core.restore.timeline import Clock
+from app.core.store.snapshot import LayerSpan
+
+from .rig import BUFFER_BYTES, Vector, opened, restore
+
+ObjectFile = Callable[[int], Path]
+
+
+def test_four_readers_run_at_once(vectors: dict[str, Vector]) -> None:
+    vector = vectors["flat-v2-tp4-rank0"]
+    meeting = threading.Barrier(4)
+
+    class Meeting(BoundedReader):
+        """Objects 1 to 4 only go on when all four have been opened."""
+
+        def fill(self, load: Load) -> None:
+            if 1 <= load.planned.index <= 4:
+                meeting.wait(timeout=60)
+            super().fill(load)
+
+    with vector.device() as device, opened(vector.root, kind=Meeting) as reader:
+        restored = restore(vector.order(), reader=reader, device=device)
+        assert reader.peak_reads == 4
+    assert restored.report.outcome is RankOutcome.RESTORED
+
+
+@pytest.mark.parametrize(("wanted", "used"), [(1, 1), (2, 2), (4, 4), (32, 4)])
+def test_never_more_readers_than_wanted_and_never_more_than_four(
+    vectors: dict[str, Vector], wanted: int, used: int
+) -> None:
+    vector = vectors["flat-v2-tp4-rank2"]
+    with vector.device() as device, opened(vector.root, readers=wanted) as reader:
+        restored = restore(vector.order(), reader=reader, device=device)
+        assert reader.peak_reads <= used
+    assert restored.report.readers == used
+    assert restored.report.outcome is RankOutcome.RESTORED
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_retained_payload_stays_within_the_stock_of_buffers(vectors: dict[str, Vector], count: int) -> None:
+    vector = vectors["flat-v2-tp4-rank0"]
+    buffers = BufferPool(buffer_bytes=8192, count=count)
+    with vector.device() as device, opened(vector.root, buffers=buffers) as reader:
+        restored = restore(vector.order(), reader=reader, device=device)
+    assert restored.report.outcome is RankOutcome.RESTORED
+    assert 8191 <= buffers.peak_bytes <= count * 8191
+    assert buffers.held_buffers == 0
+
+
+def test_an_object_larger_than_a_buffer_is_refused_before_anything_is_opened(
+    vectors: dict[str, Vector],
+) -> None:
+    vector = vectors["flat-v2-tp4-rank0"]
+    with vector.device() as device, opened(vector.root, buffers=BufferPool(buffer_bytes=4096)) as reader:
+        report = restore(vector.order(), reader=reader, device=device).report
+        assert reader.peak_reads == 0
+    assert report.outcome is RankOutcome.FAILED
+    assert report.problem is not None
+    assert report.problem.code is ProblemCode.PLAN
+
+
+def test_a_failed_batch_leaves_no_reader_running_and_no_buffer_held(
+    vector: Vector, object_file: ObjectFile
+) -> None:
+    """Object 1 fails at once while objects 2 to 4 are still held up; they are waited for."""
+    object_file(1).unlink()
+    failed = threading.Event()
+    finished: list[int] = []
+
+    class Slow(BoundedReader):
+        def fill(self, load: Load) -> None:
+            if load.planned.index in (2, 3, 4):
+                failed.wait(timeout=60)
+            try:
+                super().fill(load)
+            finally:
+                if load.planned.index == 1:
+                    failed.set()
+            finished.append(load.planned.index)
+
+    buffers = BufferPool(buffer_bytes=BUFFER_BYTES)
+    with vector.device() as device, opened(vector.root, kind=Slow, buffers=buffers) as reader:
+        report = restore(vector.order(), reader=reader, device=device).report
+        assert reader.active_reads == 0
+        assert buffers.held_buffers == 0
+        assert device.free_bytes == device.pool_bytes
+        assert sorted(finished) == [0, 2, 3, 4]
+    assert report.outcome is RankOutcome.CORRUPT
+    assert not [thread for thread in threading.enumerate() if thread.name == "stream-digest"]
+
+
+def test_reads_that_ran_ahead_are_waited_for_when_the_restore_is_cancelled(vector: Vector) -> None:
+    """Objects 5 to 8 are being read while objects 1 to 4 are placed; then nobody wants them any more."""
+    unwanted = threading.Event()
+    started: list[int] = []
+    finished: list[int] = []
+
+    class Slow(BoundedReader):
+        def fill(self, load: Load) -> None:
+            started.append(load.planned.index)
+            if load.planned.index > 4:
+                unwanted.wait(timeout=60)
+            super().fill(load)
+            finished.append(load.planned.index)
+
+    placed: list[Progress] = []
+
+    def cancelled() -> bool:
+        if len(placed) < 5:
+            return False
+        unwanted.set()
+        return True
+
+    buffers = BufferPool(buffer_bytes=BUFFER_BYTES)
+    with vector.device() as device, opened(vector.root, kind=Slow, buffers=buffers) as reader:
+        report = restore(
+            vector.order(), reader=reader, device=device, progress=placed.append, cancelled=cancelled
+        ).report
+        assert sorted(finished) == sorted(started)
+        assert max(started) > 4
+        assert reader.active_reads == 0
+        assert buffers.held_buffers == 0
+    assert report.outcome is RankOutcome.CANCELLED
+
+
+def test_object_0_is_let_go_of_before_the_first_batch_is_read(vectors: dict[str, Vector]) -> None:
+    """The stream digest keeps object 0 until somebody waits for the stock, or goes on without waiting."""
+    vector = vectors["flat-v2-tp4-rank0"]
+    held: dict[int, int] = {}
+    going_on = threading.Event()
+
+    class Stock(BufferPool):
+        def wait_until_idle(self) -> None:
+            going_on.set()
+            super().wait_until_idle()
+
+    class Kept(PooledBuffer):
+        __slots__ = ()
+
+        def let_go(self) -> None:
+            if threading.current_thread().name == "stream-digest":
+                going_on.wait(timeout=60)
+            super().let_go()
+
+    class Watched(BoundedReader):
+        def start(self, planned: PlannedObject, *, buffer: PooledBuffer, clock: Clock) -> Load:
+            held[planned.index] = self.buffers.held_buffers
+            if planned.index == 0:
+                buffer.__class__ = Kept
+            else:
+                going_on.set()
+            return super().start(planned, buffer=buffer, clock=clock)
+
+    buffers = Stock(buffer_bytes=BUFFER_BYTES)
+    with vector.device() as device, opened(vector.root, kind=Watched, buffers=buffers) as reader:
+        restore(vector.order(), reader=reader, device=device)
+    assert held[0] == 1
+    assert held[1] == 1
+    assert max(held.values()) <= 4
+
+
+def test_many_restores_leave_no_thread_descriptor_or_page_behind(vectors: dict[str, Vector]) -> None:
+    vector = vectors["flat-v2-tp4-rank0"]
+    with vector.device(fixed_pool=None, pool_bytes=80_000) as device, opened(vector.root) as reader:
+        counts = []
+        for _ in range(30):
+            restored = restore(vector.order(), reader=reader, device=device)
+            assert restored.pages is not None
+            device.discard(restored.pages)
+            counts.append((threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))))
+        assert device.free_bytes == 80_000
+    assert counts[-1] == counts[4]
+
+
+def test_a_crash_of_the_copies_is_raised_and_leaves_nothing(vector: Vector) -> None:
+    class Crashing(HostDevice):
+        def begin(
+            self, pages: PageSet, *, layers: tuple[LayerSpan, ...], payload_bytes: int
+        ) -> HostPlacement:
+            placement = super().begin(pages, layers=layers, payload_bytes=payload_bytes)
+
+            def crash(memory: memoryview, *, used_bytes: int, spans: object) -> None:
+                raise ZeroDivisionError
+
+            placement.run_copies = crash  # type: ignore[method-assign, assignment]
+            return placement
+
+    buffers = BufferPool(buffer_bytes=BUFFER_BYTES)
+    with vector.device(Crashing) as device, opened(vector.root, buffers=buffers) as reader:
+        with pytest.raises(ZeroDivisionError):
+            restore(vector.order(), reader=reader, device=device)
+        assert buffers.held_buffers == 0
+        assert reader.active_reads == 0
+        assert not [thread for thread in threading.enumerate() if thread.name == "stream-digest"]
+
+
+def test_a_programming_error_is_raised_and_leaves_nothing(vector: Vector) -> None:
+    def broken(step: Progress) -> None:
+        raise ZeroDivisionError
+
+    buffers = BufferPool(buffer_bytes=BUFFER_BYTES)
+    with vector.device() as device, opened(vector.root, buffers=buffers) as reader:
+        with pytest.raises(ZeroDivisionError):
+            restore(vector.order(), reader=reader, device=device, progress=broken)
+        assert buffers.held_buffers == 0
+        assert device.free_bytes == device.pool_bytes
+        again = restore(vector.order(), reader=reader, device=device)
+    assert again.report.outcome is RankOutcome.RESTORED
