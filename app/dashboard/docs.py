@@ -125,7 +125,7 @@ def _parameter(one: dict[str, Any]) -> Parameter:
 
 def _responses(responses: dict[str, Any]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     """Good answers with their sentences, and the codes of the problems."""
-    good = tuple((status, one["description"]) for status, one in responses.items() if status < "400")
+    good = tuple((status, _sentence(status, one)) for status, one in responses.items() if status < "400")
     problems = [
         code
         for status, one in responses.items()
@@ -133,3 +133,9 @@ def _responses(responses: dict[str, Any]) -> tuple[tuple[tuple[str, str], ...], 
         for code in one.get("content", {}).get(MEDIA_TYPE, {}).get("examples", {})
     ]
     return good, tuple(problems)
+
+
+def _sentence(status: str, response: dict[str, Any]) -> str:
+    """What an answer means: its own description, or what HTTP calls it where it has none."""
+    said: str = response["description"]
+    return HTTPStatus(int(status)).phrase if said == "Successful Response" else said
