@@ -137,8 +137,9 @@ def draw(lanes: Sequence[RankLane], *, decided_ns: int | None = None) -> Chart:
 
 
 def slowest_rank(lanes: Iterable[RankLane]) -> int | None:
-    """The rank with the longest service, where at least two have one."""
-    served = [(lane.service_ns, -lane.rank) for lane in lanes if lane.service_ns is not None]
+    """The rank with the longest service, where at least two have one; one that stopped early has none."""
+    whole = (lane for lane in lanes if lane.stopped_ns is None)
+    served = [(lane.service_ns, -lane.rank) for lane in whole if lane.service_ns is not None]
     return -max(served)[1] if len(served) > 1 else None
 
 

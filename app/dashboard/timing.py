@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from app.core.canonical_json import decode_strict, expect_object
-from app.core.restore.report import RankReport, parse_report
+from app.core.restore.report import RankOutcome, RankReport, parse_report
 from app.core.restore.timeline import Phase
 from app.dashboard.lanes import UNATTRIBUTED, Chart, RankLane, draw, slowest_rank, totals
 from app.models import RankAttempt, RankReportRow, Restore
@@ -33,6 +33,10 @@ class RankTimes:
     @property
     def rank(self) -> int:
         return self.attempt.rank
+
+    @property
+    def placed(self) -> bool:
+        return self.report is not None and self.report.outcome is RankOutcome.RESTORED
 
     @property
     def place(self) -> str:
@@ -66,10 +70,10 @@ class Timing:
 
     @property
     def placed_ns(self) -> int | None:
-        """From admission until the last rank's service ended, once every rank has reported."""
-        ends = [rank.lane.service_end_ns for rank in self.ranks]
-        known = [end for end in ends if end is not None]
-        return max(known) if known and len(known) == len(ends) else None
+        """From admission until the last rank's service ended, once every rank has placed everything."""
+        placed = [rank.lane.service_end_ns for rank in self.ranks if rank.placed]
+        known = [end for end in placed if end is not None]
+        return max(known) if known and len(known) == len(self.ranks) else None
 
     @property
     def unattributed_ns(self) -> int:

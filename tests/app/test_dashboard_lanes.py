@@ -97,6 +97,10 @@ def test_the_slowest_is_the_longest_service_not_the_latest_end() -> None:
     assert [drawing.slowest for drawing in draw([late, lane(1)]).lanes] == [False, True]
 
 
+def test_a_rank_that_stopped_early_is_not_the_slowest() -> None:
+    assert slowest_rank([lane(0), lane(1), lane(2, service_ns=9000, stopped_ns=9500)]) == 0
+
+
 @pytest.mark.parametrize("lanes", [[lane()], [lane(0), RankLane(rank=1)], []])
 def test_one_report_alone_is_not_the_slowest(lanes: list[RankLane]) -> None:
     assert slowest_rank(lanes) is None
