@@ -1,0 +1,62 @@
+"""A plain reference: four readers, fresh zero-filled buffers, a barrier per batch, no overlap.
+
+It recomputes no stream digest. Written from the contract's description of the four-reader path (restore-contract
+§3, §7.4), not from anybody's code, to be measured beside ours in the same process.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from app.core.digest import sha256
+from app.core.restore.plan import RestorePlan
+from app.core.store.layout import object_path
+from app.core.store.manifest import ObjectDescriptor
+
+READERS = 4
+
+
+class ReferencePlacement:
+    """Two arenas and a pool of pages as one flat array: a copy into the arena, then a copy into the pool."""
+
+    def __init__(self, *, arena_bytes: int, pool_bytes: int) -> None:
+        self._arenas = (bytearray(arena_bytes), bytearray(arena_bytes))
+        self._pool = bytearray(pool_bytes)
+        self._at = 0
+
+    def place(self, index: int, *, payload: memoryview) -> None:
+        arena = memoryview(self._arenas[index % 2])[: len(payload)]
+        arena[:] = payload
+        memoryview(self._pool)[self._at : self._at + len(payload)] = arena
+        self._at += len(payload)
+
+    def reset(self) -> None:
+        self._at = 0
+
+
+def restore(root: Path, *, plan: RestorePlan, header_bytes: int, placement: ReferencePlacement) -> None:
+    """Object 0 first, then batches of four: read and hash all, then place all."""
+    placement.reset()
+    objects = [item.descriptor for batch in plan.batches for item in batch]
+    with ThreadPoolExecutor(READERS) as readers:
+        first = _read(root, objects[0])
+        placement.place(0, payload=memoryview(first)[header_bytes:])
+        del first
+        for start in range(1, len(objects), READERS):
+            batch = objects[start : start + READERS]
+            for offset, buffer in enumerate(readers.map(lambda item: _read(root, item), batch)):
+                placement.place(start + offset, payload=memoryview(buffer))
+
+
+def _read(root: Path, descriptor: ObjectDescriptor) -> bytearray:
+    buffer = bytearray(descriptor.byte_count)
+    with (root / object_path(descriptor.sha256)).open("rb", buffering=0) as file:
+        view = memoryview(buffer)
+        done = 0
+        while done < len(buffer):
+            count = file.readinto(view[done:])
+            if not count:
+                raise EOFError(str(descriptor.sha256))
+            done += count
+    if sha256(buffer) != descriptor.sha256:
+        raise ValueError(f"object {descriptor.sha256}: other bytes")
+    return buffer
