@@ -26,7 +26,7 @@ from app.core.restore.plan import plan_restore
 from app.core.restore.reader import BoundedReader, list_documents, read_document
 from app.core.restore.report import RankOutcome, RankReport
 from app.core.store.layout import MAX_OBJECT_BYTES, DocumentName
-from app.core.store.manifest import FlatSnapshotManifest, parse_manifest
+from app.core.store.manifest import FlatSnapshotManifest, parse_flat_manifest
 from app.core.store.snapshot import PageLayout, parse_page_layout
 from app.core.store.synth import SynthesizedSnapshot, synthesize_store
 
@@ -145,7 +145,7 @@ def _peek(path: Path, *, name: DocumentName) -> FlatSnapshotManifest | None:
     """The sizes to prepare for; what is wrong with the document is for the restore to say."""
     try:
         raw = read_document(path, name=name)
-        return parse_manifest(raw, identity=None, context_digest=name.context_digest)
+        return parse_flat_manifest(raw, identity=None, context_digest=name.context_digest)
     except CoreError:
         return None
 

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from app.core.digest import Digest, sha256
 from app.core.errors import IntegrityError
-from app.core.store.manifest import FlatSnapshotManifest, parse_manifest
+from app.core.store.manifest import FlatSnapshotManifest, parse_flat_manifest
 from app.db.session import database_time
 from app.errors import Conflict, NotFound, Refused
 from app.manifests import repository
@@ -66,7 +66,7 @@ def record_document(session: Session, *, raw: bytes, expected_sha256: str, conte
     found = sha256(raw)
     if found != expected_sha256:
         raise IntegrityError("root document", expected=f"SHA-256 {expected_sha256}", found=found)
-    manifest = parse_manifest(raw, identity=None, context_digest=Digest(context_digest))
+    manifest = parse_flat_manifest(raw, identity=None, context_digest=Digest(context_digest))
     return repository.add_document(session, values=_document_values(manifest, raw=raw))
 
 
@@ -144,7 +144,7 @@ def get_document(session: Session, *, sha256: str) -> RootDocument:
 
 def parsed(row: RootDocument) -> FlatSnapshotManifest:
     """The core's value of a stored root document."""
-    return parse_manifest(row.document, identity=None, context_digest=Digest(row.context_digest))
+    return parse_flat_manifest(row.document, identity=None, context_digest=Digest(row.context_digest))
 
 
 def get_snapshot(

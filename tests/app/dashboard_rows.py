@@ -15,7 +15,7 @@ from app.core.canonical_json import encode_canonical
 from app.core.digest import sha256
 from app.core.restore.device import LayerDigest
 from app.core.restore.report import RankReport
-from app.core.store.manifest import FlatSnapshotManifest, parse_manifest
+from app.core.store.manifest import FlatSnapshotManifest, parse_flat_manifest
 from app.core.store.synth import SynthesizedSnapshot, synthesize_store
 from app.db.session import database_time
 from app.layouts import service as layouts
@@ -76,7 +76,7 @@ def add_installation(session: Session, *, folder: Path, node_name: str = "node-a
     manifests = []
     for root, published in zip(snapshot.roots, snapshot.published, strict=True):
         raw = (root / published.name.path).read_bytes()
-        manifest = parse_manifest(raw, identity=None, context_digest=published.name.context_digest)
+        manifest = parse_flat_manifest(raw, identity=None, context_digest=published.name.context_digest)
         document, location = _stored(manifest, raw=raw, node=node, now=now)
         session.add(document)
         session.flush()

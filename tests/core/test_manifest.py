@@ -10,7 +10,7 @@ import pytest
 from app.core.canonical_json import encode_canonical
 from app.core.digest import Digest, sha256
 from app.core.errors import FormatError, IncompatibleError, IntegrityError
-from app.core.store.manifest import FlatSnapshotManifest, encode_flat_manifest, parse_manifest
+from app.core.store.manifest import FlatSnapshotManifest, encode_flat_manifest, parse_flat_manifest
 
 from .rig import Vector
 
@@ -27,7 +27,7 @@ def raw(vectors: dict[str, Vector]) -> bytes:
 def judge(vectors: dict[str, Vector]) -> Callable[[bytes], FlatSnapshotManifest]:
     vector = vectors["flat-v2-tp4-rank0"]
     context = Digest(vector.entry["context_digest"])
-    return lambda raw: parse_manifest(raw, identity=vector.identity, context_digest=context)
+    return lambda raw: parse_flat_manifest(raw, identity=vector.identity, context_digest=context)
 
 
 def signed(raw: bytes, **changes: Any) -> bytes:
@@ -107,9 +107,9 @@ def test_the_descriptors_come_before_the_coverage(
 def test_an_identity_judged_by_itself_must_be_one(raw: bytes, vectors: dict[str, Vector]) -> None:
     context = Digest(vectors["flat-v2-tp4-rank0"].entry["context_digest"])
     with pytest.raises(FormatError, match=r"root document\.identity"):
-        parse_manifest(signed(raw, identity={"tp_degree": 1}), identity=None, context_digest=context)
+        parse_flat_manifest(signed(raw, identity={"tp_degree": 1}), identity=None, context_digest=context)
     with pytest.raises(IncompatibleError, match="context_digest"):
-        parse_manifest(raw, identity=None, context_digest=sha256(b"another"))
+        parse_flat_manifest(raw, identity=None, context_digest=sha256(b"another"))
 
 
 def test_more_descriptors_than_the_limit(raw: bytes, judge: Callable[[bytes], FlatSnapshotManifest]) -> None:
@@ -130,23 +130,23 @@ def test_more_descriptors_than_the_limit(raw: bytes, judge: Callable[[bytes], Fl
         "page-delta-v3-768",
     ],
 )
-def test_kinds_of_other_issues_have_a_text_of_their_own(
+def test_other_kinds_are_named_where_flat_ones_are_restored(
     shared_dir: Path, judge: Callable[[bytes], FlatSnapshotManifest], name: str
 ) -> None:
     folder = shared_dir / "vectors"
     entries = json.loads((folder / "index.json").read_bytes())["entries"]
     entry = next(item for item in entries if item["id"] == name)
-    with pytest.raises(FormatError, match="not supported by this version"):
+    with pytest.raises(FormatError, match="a known kind that is not restorable by this version"):
         judge((folder / entry["root"] / entry["manifest"]).read_bytes())
 
 
 @pytest.mark.parametrize("schema", [None, 2, "sparkcache-page-snapshot-manifest/v3", ["x"]])
-def test_an_unknown_schema_is_not_called_unsupported(
+def test_an_unknown_schema_is_not_called_known(
     raw: bytes, judge: Callable[[bytes], FlatSnapshotManifest], schema: Any
 ) -> None:
     with pytest.raises(FormatError) as refused:
         judge(signed(raw, schema=schema))
-    assert "not supported" not in str(refused.value)
+    assert "known kind" not in str(refused.value)
 
 
 def test_a_flipped_bit_anywhere_is_refused(

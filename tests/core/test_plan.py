@@ -17,7 +17,7 @@ from app.core.restore.plan import (
     encode_spans,
     plan_restore,
 )
-from app.core.store.manifest import FlatSnapshotManifest, ObjectDescriptor, parse_manifest
+from app.core.store.manifest import FlatSnapshotManifest, ObjectDescriptor, parse_flat_manifest
 from app.core.store.snapshot import LayerSpan
 
 from .rig import Vector
@@ -88,7 +88,7 @@ def test_batches_keep_order_and_bounds(sizes: list[int], most: int, held_bytes: 
 def manifest(vectors: dict[str, Vector]) -> FlatSnapshotManifest:
     vector = vectors["flat-v2-tp4-rank0"]
     raw = (vector.root / vector.entry["manifest"]).read_bytes()
-    return parse_manifest(raw, identity=None, context_digest=vector.order().context_digest)
+    return parse_flat_manifest(raw, identity=None, context_digest=vector.order().context_digest)
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ from app.core.restore.stream import StreamDigest
 from app.core.restore.timeline import Clock, Phase, Timeline
 from app.core.store.identity import CacheIdentity
 from app.core.store.layout import DocumentName
-from app.core.store.manifest import FlatSnapshotManifest, parse_manifest
+from app.core.store.manifest import FlatSnapshotManifest, parse_flat_manifest
 from app.core.store.snapshot import PageLayout, verify_stream_header
 
 # A buffer is held for the copy into an arena and for the stream digest.
@@ -223,7 +223,7 @@ class _Run:
                 raise IntegrityError(
                     "root document", expected=f"SHA-256 {order.manifest_sha256}", found=found
                 )
-            manifest = parse_manifest(raw, identity=order.identity, context_digest=order.context_digest)
+            manifest = parse_flat_manifest(raw, identity=order.identity, context_digest=order.context_digest)
             self._manifest_sha256 = found
             _check_ordered(manifest, order=order)
             return manifest

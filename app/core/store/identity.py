@@ -1,4 +1,8 @@
-"""The identity of a cache entry and the storage key derived from it (store-format §5)."""
+"""The identity of a cache entry and the storage key derived from it (store-format §5).
+
+An identity has two wire forms. Release 0.1.0a2 wrote eleven fields; everything since writes twelve. They
+never hash alike, so an entry of the release is found only by asking in the release's own form (§5.4).
+"""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -20,7 +24,10 @@ NOT_SHARDED = -1
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
-_REQUIRED_KEYS = frozenset(
+# The one field that came after the release.
+INTERLEAVE_KEY = "cp_kv_cache_interleave_size"
+
+_RELEASE_KEYS = frozenset(
     {
         "target_checkpoint",
         "draft_checkpoint",
@@ -28,7 +35,6 @@ _REQUIRED_KEYS = frozenset(
         "rope_layout",
         "tp_degree",
         "dcp_degree",
-        "cp_kv_cache_interleave_size",
         "chunk_tokens",
         "dcp_shard_rank",
         "tp_shard_rank",
@@ -36,8 +42,24 @@ _REQUIRED_KEYS = frozenset(
         "draft_kv_policy",
     }
 )
+
+
+class IdentityForm(StrEnum):
+    """Which fields an identity's wire object has (store-format §5.4)."""
+
+    RELEASE_0_1_0A2 = "release-0.1.0a2"
+    CURRENT = "current"
+
+
+_REQUIRED_KEYS = {
+    IdentityForm.RELEASE_0_1_0A2: _RELEASE_KEYS,
+    IdentityForm.CURRENT: _RELEASE_KEYS | {INTERLEAVE_KEY},
+}
 # Left out when empty (store-format §5.1).
-_OPTIONAL_KEYS = frozenset({"record_schema", "publication_schema"})
+_OPTIONAL_KEYS = {
+    IdentityForm.RELEASE_0_1_0A2: frozenset({"record_schema"}),
+    IdentityForm.CURRENT: frozenset({"record_schema", "publication_schema"}),
+}
 
 
 class RecordKind(StrEnum):
@@ -48,6 +70,10 @@ class RecordKind(StrEnum):
     MTP_DRAFT_KV = "mtp_draft_kv"
     BOUNDARY_HIDDEN = "boundary_hidden"
     LOGICAL_POSITIONS = "logical_positions"
+
+
+# What an identity of page mode requires, no more and no less (store-format §4).
+PAGE_RECORDS = frozenset({RecordKind.TARGET_CKV, RecordKind.LOGICAL_POSITIONS})
 
 
 class BoundaryHiddenPolicy(StrEnum):
@@ -76,7 +102,8 @@ class PublicationSchema(StrEnum):
 class CacheIdentity:
     """Everything two runtimes must agree on before one may read the other's entries.
 
-    ``record_schema`` and ``publication_schema`` are ``None`` where the wire object leaves them out.
+    ``record_schema`` and ``publication_schema`` are ``None`` where the wire object leaves them out. In the
+    form of release 0.1.0a2 the interleave size is 1, as that release worked, and is not on the wire.
     """
 
     target_checkpoint: Digest
@@ -93,10 +120,11 @@ class CacheIdentity:
     draft_kv_policy: DraftKvPolicy
     record_schema: tuple[RecordKind, ...] | None = None
     publication_schema: PublicationSchema | None = None
+    form: IdentityForm = IdentityForm.CURRENT
 
     def to_wire(self) -> JsonObject:
         """The JSON object that is hashed and stored (store-format §5.1)."""
-        wire: JsonObject = {key: getattr(self, key) for key in sorted(_REQUIRED_KEYS)}
+        wire: JsonObject = {key: getattr(self, key) for key in sorted(_REQUIRED_KEYS[self.form])}
         if self.record_schema is not None:
             wire["record_schema"] = list(self.record_schema)
         if self.publication_schema is not None:
@@ -124,6 +152,11 @@ class CacheIdentity:
         return 1 if self.tp_shard_rank == NOT_SHARDED else self.tp_degree
 
     @property
+    def stores_pages(self) -> bool:
+        """Whether an entry of this identity may hold pages: it requires exactly their two records (§4)."""
+        return self.required_records == PAGE_RECORDS
+
+    @property
     def required_records(self) -> frozenset[RecordKind]:
         """The record kinds an entry of this identity must have (store-format §5.1, last paragraph)."""
         if self.record_schema is not None:
@@ -136,19 +169,28 @@ class CacheIdentity:
         return frozenset(RecordKind) - left_out
 
 
-def parse_identity(value: JsonValue, *, subject: str = "identity") -> CacheIdentity:
+def form_of(value: JsonValue) -> IdentityForm:
+    """The form an identity object is in: what has no interleave size is the release's (store-format §5.4)."""
+    release = isinstance(value, dict) and INTERLEAVE_KEY not in value
+    return IdentityForm.RELEASE_0_1_0A2 if release else IdentityForm.CURRENT
+
+
+def parse_identity(
+    value: JsonValue, *, subject: str = "identity", form: IdentityForm = IdentityForm.CURRENT
+) -> CacheIdentity:
     """Judge an identity object by itself (store-format §5.1).
 
     Args:
         value: the wire object, as decoded.
         subject: what carries it, for messages.
+        form: the fields it must have.
 
     Raises:
         FormatError: a key is missing, additional, of another type or outside its range, or an optional key
             is present although empty.
     """
-    present = value.keys() & _OPTIONAL_KEYS if isinstance(value, dict) else frozenset()
-    wire = expect_object(value, subject=subject, keys=_REQUIRED_KEYS | present)
+    present = value.keys() & _OPTIONAL_KEYS[form] if isinstance(value, dict) else frozenset()
+    wire = expect_object(value, subject=subject, keys=_REQUIRED_KEYS[form] | present)
     tp_degree = _take_int(wire, key="tp_degree", subject=subject, minimum=1)
     dcp_degree = _take_int(wire, key="dcp_degree", subject=subject, minimum=1)
     return CacheIdentity(
@@ -158,9 +200,7 @@ def parse_identity(value: JsonValue, *, subject: str = "identity") -> CacheIdent
         rope_layout=_take_text(wire, key="rope_layout", subject=subject),
         tp_degree=tp_degree,
         dcp_degree=dcp_degree,
-        cp_kv_cache_interleave_size=_take_int(
-            wire, key="cp_kv_cache_interleave_size", subject=subject, minimum=1
-        ),
+        cp_kv_cache_interleave_size=_take_interleave(wire, subject=subject),
         chunk_tokens=_take_int(wire, key="chunk_tokens", subject=subject, minimum=1),
         dcp_shard_rank=_take_shard(wire, key="dcp_shard_rank", subject=subject, degree=dcp_degree),
         tp_shard_rank=_take_shard(wire, key="tp_shard_rank", subject=subject, degree=tp_degree),
@@ -170,6 +210,7 @@ def parse_identity(value: JsonValue, *, subject: str = "identity") -> CacheIdent
         draft_kv_policy=_take_choice(wire, key="draft_kv_policy", subject=subject, choices=DraftKvPolicy),
         record_schema=_take_records(wire, subject=subject),
         publication_schema=_take_publication(wire, subject=subject),
+        form=form,
     )
 
 
@@ -183,6 +224,12 @@ def _take_text(wire: JsonObject, *, key: str, subject: str) -> str:
 
 def _take_int(wire: JsonObject, *, key: str, subject: str, minimum: int) -> int:
     return expect_int(wire[key], subject=f"{subject}.{key}", minimum=minimum)
+
+
+def _take_interleave(wire: JsonObject, *, subject: str) -> int:
+    if INTERLEAVE_KEY not in wire:
+        return 1
+    return _take_int(wire, key=INTERLEAVE_KEY, subject=subject, minimum=1)
 
 
 def _take_shard(wire: JsonObject, *, key: str, subject: str, degree: int) -> int:
