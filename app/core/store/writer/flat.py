@@ -1,0 +1,117 @@
+"""Publish a flat snapshot: its objects in batches of two, then the root document (store-format §8, §12)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from app.core.digest import Digest, RunningDigest, sha256
+from app.core.store.identity import CacheIdentity
+from app.core.store.layout import DocumentName
+from app.core.store.manifest import ObjectDescriptor, encode_flat_manifest
+from app.core.store.writer.calls import SYSTEM_CALLS, FileCalls
+from app.core.store.writer.publication import NewFile, Publication, publishing
+
+# Objects written at once, and therefore held in memory (store-format §12).
+BATCH_OBJECTS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedSnapshot:
+    """What was published.
+
+    Attributes:
+        manifest_sha256: digest of the root document.
+        encoded_bytes: length of the stream over ``objects`` objects.
+    """
+
+    name: DocumentName
+    manifest_sha256: Digest
+    snapshot_sha256: Digest
+    encoded_bytes: int
+    objects: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredStream:
+    """A stream that lies in objects: where each extent is, and the digest of the whole."""
+
+    objects: tuple[ObjectDescriptor, ...]
+    sha256: Digest
+
+    @property
+    def byte_count(self) -> int:
+        """Length of the stream."""
+        return self.objects[-1].end
+
+
+def publish_flat(
+    root: Path,
+    *,
+    identity: CacheIdentity,
+    context_digest: Digest,
+    committed_tokens: int,
+    object_bytes: int,
+    batches: Iterable[Sequence[memoryview]],
+    new_id: Callable[[], str],
+    calls: FileCalls = SYSTEM_CALLS,
+) -> PublishedSnapshot:
+    """Publish one rank's snapshot into a root, which is created if it is missing.
+
+    Args:
+        root: the rank-local root; its shared lock is held for the whole publication (store-format §14).
+        identity: of the rank; with ``context_digest`` it names the entry.
+        committed_tokens: span of the prefix.
+        object_bytes: size of every object but the last, 1 … 64 MiB.
+        batches: the stream cut into objects, at most two at a time; each must stay unchanged until the
+            next batch is asked for.
+        new_id: a source of 32 hexadecimal characters nobody else uses.
+        calls: the system calls to use.
+
+    Raises:
+        IntegrityError: another root document, or something that is no file, stands under a name; nothing
+            was overwritten.
+        ResourceError: the file system refused (full, read-only, no permission).
+    """
+    name = DocumentName(storage_key=identity.storage_key, context_digest=context_digest)
+    with publishing(root, new_id=new_id, calls=calls) as publication:
+        stream = store_stream(publication, batches=batches)
+        document = encode_flat_manifest(
+            identity=identity,
+            context_digest=context_digest,
+            committed_tokens=committed_tokens,
+            object_bytes=object_bytes,
+            objects=stream.objects,
+            snapshot_sha256=stream.sha256,
+        )
+        store_document(publication, name=name, document=document)
+    return PublishedSnapshot(
+        name=name,
+        manifest_sha256=sha256(document),
+        snapshot_sha256=stream.sha256,
+        encoded_bytes=stream.byte_count,
+        objects=len(stream.objects),
+    )
+
+
+def store_stream(publication: Publication, *, batches: Iterable[Sequence[memoryview]]) -> StoredStream:
+    """Publish the objects of a stream and hash it in order while they are written (store-format §12)."""
+    running = RunningDigest()
+    objects: list[ObjectDescriptor] = []
+    for batch in batches:
+        digests = publication.store_objects(batch, meanwhile=partial(_update, running, batch))
+        for digest, buffer in zip(digests, batch, strict=True):
+            start = objects[-1].end if objects else 0
+            objects.append(ObjectDescriptor(sha256=digest, start=start, end=start + len(buffer)))
+    return StoredStream(objects=tuple(objects), sha256=running.digest())
+
+
+def store_document(publication: Publication, *, name: DocumentName, document: bytes) -> None:
+    """Publish the root document; from here on the entry is visible."""
+    file = NewFile(path=name.path, content=document, digest=sha256(document), content_named=False)
+    publication.store([file])
+
+
+def _update(running: RunningDigest, buffers: Sequence[memoryview]) -> None:
+    for buffer in buffers:
+        running.update(buffer)
