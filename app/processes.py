@@ -117,6 +117,11 @@ class Child:
         """Return the exit status (negative: the signal that ended it), or None while it runs."""
         return self._process.poll()
 
+    def ask_to_stop(self) -> None:
+        """Send the stop signal and return; `stop` waits. Several children can so stop side by side."""
+        if is_alive(self.record):
+            _send(self.record.pid, number=self.record.stop_signal)
+
     def stop(self) -> None:
         """Ask, wait, then kill; whatever the process left in its session is killed and the record removed."""
         stop_process(self.record)

@@ -64,9 +64,11 @@ class Agent:
 
     def stop(self) -> None:
         """End every rank worker."""
-        for worker in self._workers:
-            if worker.child is not None:
-                worker.child.stop()
+        children = [worker.child for worker in self._workers if worker.child is not None]
+        for child in children:
+            child.ask_to_stop()
+        for child in children:
+            child.stop()
 
     def _report(self) -> None:
         try:

@@ -46,6 +46,7 @@ def demo(
         context, layout = _make_store(console, folder, byte_count=byte_count)
         _register(api, layout=layout)
         _wait_until_found(console, api, context=context)
+        _discard_earlier(console, api, context=context)
         _restore(console, api, context=context, layout_sha256=layout["sha256"])
     except (ApiError, CoreError, OSError, TimeoutError) as error:
         fail(error)
@@ -116,6 +117,15 @@ def _wait_until_found(console: Console, api: ApiClient, *, context: str) -> None
 
     with console.status("waiting until the node has found the store and its devices are there"):
         wait_for(found, within_s=_FOUND_WITHIN_S, what=f"all ranks of snapshot {context} on a node")
+
+
+def _discard_earlier(console: Console, api: ApiClient, *, context: str) -> None:
+    """Make room in the pools: the pages of demos before this one."""
+    listed = api.get("/api/v1/restores?state=resident&page_size=200")["restores"]
+    for restore in listed:
+        if restore["context_digest"] == context:
+            api.post(f"/api/v1/restores/{restore['id']}/discard")
+            console.print(f"pages of an earlier demo given back: restore {restore['id']}")
 
 
 def _restore(console: Console, api: ApiClient, *, context: str, layout_sha256: str) -> None:

@@ -5,8 +5,9 @@ from typing import Final
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
+
+from app.db.roles import connect, create_login_role
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
@@ -49,19 +50,5 @@ def ensure_role(owner_url: str, *, role_url: str) -> bool:
     role = make_url(role_url)
     if role.username is None or role.username == make_url(owner_url).username:
         return False
-    engine = create_engine(owner_url)
-    try:
-        with engine.begin() as connection:
-            found = connection.execute(
-                text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": role.username}
-            ).scalar()
-            if found:
-                return False
-            statement = connection.execute(
-                text("SELECT format('CREATE ROLE %I LOGIN PASSWORD %L', :name, :password)"),
-                {"name": role.username, "password": str(role.password or "")},
-            ).scalar_one()
-            connection.exec_driver_sql(statement.replace("%", "%%"))
-            return True
-    finally:
-        engine.dispose()
+    with connect(owner_url) as connection:
+        return create_login_role(connection, role=role.username, password=str(role.password or ""))

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-import psycopg
 from psycopg import sql
+
+from app.db.roles import connect, create_login_role
 
 DATABASE: Final = "sparkgate"
 ADMIN_ROLE: Final = "postgres"
@@ -39,25 +40,11 @@ def urls_of(passwords: Mapping[str, str], *, port: int, database: str = DATABASE
     )
 
 
-def connect(url: str, *, timeout_s: int = 5) -> "psycopg.Connection[tuple[Any, ...]]":
-    """Connect outside any pool and transaction; `url` is one of SQLAlchemy's form."""
-    return psycopg.connect(url.replace("+psycopg", "", 1), autocommit=True, connect_timeout=timeout_s)
-
-
 def ensure_roles(admin_url: str, *, passwords: Mapping[str, str]) -> None:
-    """Create the login roles that are missing; the server sees verifiers, so no log holds a password."""
+    """Create the login roles that are missing."""
     with connect(admin_url) as connection:
-        present = {row[0] for row in connection.execute("SELECT rolname FROM pg_roles")}
         for role in LOGIN_ROLES:
-            if role not in present:
-                verifier = connection.pgconn.encrypt_password(
-                    passwords[role].encode(), role.encode(), b"scram-sha-256"
-                )
-                connection.execute(
-                    sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
-                        sql.Identifier(role), sql.Literal(verifier.decode())
-                    )
-                )
+            create_login_role(connection, role=role, password=passwords[role])
 
 
 def create_database(admin_url: str, *, name: str, owner: str = OWNER_ROLE) -> bool:

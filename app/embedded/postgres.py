@@ -15,13 +15,13 @@ from typing import Final
 
 import psycopg
 
+from app.db.roles import connect
 from app.embedded.binaries import SYSTEM_FOLDER, reachable_binaries, shared_folder
 from app.embedded.databases import (
     ADMIN_ROLE,
     DATABASE,
     LOGIN_ROLES,
     DatabaseUrls,
-    connect,
     create_database,
     ensure_roles,
     urls_of,

@@ -105,6 +105,7 @@ class EventResource(Resource):
 
 
 class RestoreResource(RestoreSummary):
+    waiting_for: list[str] = Field(description="why a waiting restore has not been admitted")
     attempts: list[AttemptResource]
     events: list[EventResource]
 

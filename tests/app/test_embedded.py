@@ -15,8 +15,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from app.db.roles import connect
 from app.embedded import DatabaseUrls, EmbeddedError, EmbeddedPostgres, EmbeddedValkey, create_database
-from app.embedded.databases import connect
 from app.processes import processes_in, read_stat, reap_leftovers, record_path
 
 

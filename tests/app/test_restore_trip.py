@@ -67,6 +67,7 @@ def test_waiting_restore_cannot_be_claimed(ring: Ring) -> None:
     ring.start_restore()
     second = ring.start_restore()
     assert second["state"] == "waiting"
+    assert second["waiting_for"][0] == f"{NODE}/host0 is held by another restore"
     assert code(ring.claim(second["attempts"][0])) == (409, "attempt-not-claimable")
 
 
@@ -312,6 +313,8 @@ def test_restore_waits_until_resident_pages_leave_room_in_the_pool(ring: Ring) -
     ring.run_to_resident()
     third = ring.start_restore()
     assert third["state"] == "waiting"
+    assert len(third["waiting_for"]) == 4
+    assert "resident pages of other restores" in third["waiting_for"][0]
     ring.client.post(f"/api/v1/restores/{first}/discard", headers=ring.operator_headers)
     for rank in ranks:
         assert ring.restore(third["id"])["state"] == "waiting"

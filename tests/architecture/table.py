@@ -264,7 +264,7 @@ REPOSITORY: Final = (
         _e("OPERATIONS.md", "install, run, back up, repair"),
         _e("API.md", "REST by example"),
         _e("decisions/", "NNNN-title.md, one decision each", _e("[0-9][0-9][0-9][0-9]-*.md", "")),
-        _e("pictures/", "screenshots", _e("*.png", "")),
+        _e("screenshots/", "screenshots", _e("*.png", "")),
     ),
     _e("requirements/", "hash-pinned locks", _e("*.in", "wanted"), _e("*.txt", "locked")),
     _e(".ci/", "", _e("run", "what CI runs")),

@@ -1,7 +1,7 @@
 """A plain reference: four readers, fresh zero-filled buffers, a barrier per batch, no overlap.
 
-It recomputes no stream digest. Written from the contract's description of the four-reader path (restore-contract
-§3, §7.4), not from anybody's code, to be measured beside ours in the same process.
+It recomputes no stream digest. Written from the contract's description of the four-reader path
+(restore-contract §3, §7.4), not from anybody's code, to be measured beside ours in the same process.
 """
 
 from concurrent.futures import ThreadPoolExecutor

@@ -25,8 +25,8 @@ import redis
 import yaml
 
 from app.cli.services import AGENT_COMMAND, CONTROL_COMMAND, LOCAL_DEVICES, WEB_COMMAND
+from app.db.roles import connect
 from app.embedded.binaries import reachable_binaries, shared_folder
-from app.embedded.databases import connect
 from app.embedded.server_user import ServerUser, server_user
 from app.embedded.valkey import valkey_binary
 from app.processes import Child, ChildSpec, reap_leftovers, write_private

@@ -18,7 +18,7 @@ from app.restores.schemas import (
     State,
 )
 from app.restores.service import readback, request, residency
-from app.restores.service.admission import admit_after_commit
+from app.restores.service.admission import admit_after_commit, waiting_reasons
 from app.restores.service.request import RestoreOrder
 from app.web.deps import DatabaseDep, ReadSession, RestoresReader, RestoresWriter, SettingsDep, WriteSession
 from app.web.etag import conditional_json
@@ -112,7 +112,11 @@ def get_restore(
     restore_id: UUID, http: Request, _principal: RestoresReader, session: ReadSession
 ) -> Response:
     restore = request.get_restore(session, restore_id=restore_id)
-    shown = resources.detail(restore, events=request.events(session, restore_id=restore_id))
+    shown = resources.detail(
+        restore,
+        events=request.events(session, restore_id=restore_id),
+        waiting_for=waiting_reasons(session, restore=restore),
+    )
     return conditional_json(http, shown)
 
 

@@ -28,10 +28,13 @@ def summary(restore: Restore) -> RestoreSummary:
     return RestoreSummary(title=TITLE, done=restore.outcome is not None, **values)
 
 
-def detail(restore: Restore, *, events: Sequence[RestoreEvent]) -> RestoreResource:
+def detail(
+    restore: Restore, *, events: Sequence[RestoreEvent], waiting_for: Sequence[str] = ()
+) -> RestoreResource:
     """A restore with its attempts, reports and history."""
     return RestoreResource(
         **dict(summary(restore)),
+        waiting_for=list(waiting_for),
         attempts=[_attempt(attempt, restore=restore) for attempt in restore.attempts],
         events=[EventResource.model_validate(event) for event in events],
     )

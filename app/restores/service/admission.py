@@ -60,6 +60,25 @@ def admit_after_commit(
     after_commit(session, look)
 
 
+def waiting_reasons(session: Session, *, restore: Restore) -> list[str]:
+    """Why a waiting restore has not been admitted, one sentence per device that is not free for it."""
+    if restore.state != "waiting":
+        return []
+    held = repository.pool_bytes_held(session, device_ids=[one.device_id for one in restore.attempts])
+    reasons = []
+    for attempt in restore.attempts:
+        device, name = attempt.device, f"{attempt.device.node.name}/{attempt.device.name}"
+        free = device.pool_bytes - held.get(device.id, 0)
+        if device.held_by is not None:
+            reasons.append(f"{name} is held by another restore")
+        elif free < attempt.pages_bytes:
+            reasons.append(
+                f"the pool of {name} has {free} bytes free of {device.pool_bytes}, rank {attempt.rank} needs "
+                f"{attempt.pages_bytes}; resident pages of other restores hold the rest"
+            )
+    return reasons or ["an older restore waits for the same devices"]
+
+
 def _all_free(session: Session, *, restore: Restore, devices: list[Device], spoken_for: set[UUID]) -> bool:
     if any(device.held_by is not None or device.id in spoken_for for device in devices):
         return False
