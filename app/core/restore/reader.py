@@ -3,36 +3,27 @@
 Nothing is ever written, renamed, removed or touched here.
 """
 
-import errno
-import os
-import stat
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import Self
 
-from app.core.canonical_json import MAX_DOCUMENT_BYTES
 from app.core.digest import sha256
-from app.core.errors import AbsentError, FormatError, IntegrityError, ResourceError, Stage
+from app.core.errors import IntegrityError, ResourceError, Stage
 from app.core.restore.buffers import BufferPool, PooledBuffer
 from app.core.restore.plan import MAX_BATCH_OBJECTS, PlannedObject
 from app.core.restore.timeline import Clock
+from app.core.store.files import RootFiles, open_object, read_exactly, read_whole, reason
 from app.core.store.layout import (
     MANIFESTS_FOLDER,
     DocumentName,
-    object_path,
     parse_document_name,
     parse_folder_name,
 )
-
-# Without following a last link, without waiting for a FIFO's writer, not inherited (store-format §13.2).
-_OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# The machine's shortage, not the store's fault.
-_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,6 +66,7 @@ class BoundedReader:
         self.root = root
         self.buffers = buffers
         self.readers = min(readers, MAX_BATCH_OBJECTS)
+        self._files = RootFiles(root)
         self._threads = ThreadPoolExecutor(max_workers=self.readers, thread_name_prefix="object-reader")
         self._count = threading.Lock()
         self._active = 0
@@ -134,15 +126,11 @@ class BoundedReader:
             FormatError: stage ``size``: missing, no regular file, another size.
             ResourceError: out of descriptors or memory.
         """
-        expected = load.planned.descriptor.byte_count
-        path = object_path(load.planned.descriptor.sha256)
-        with _open_object(self.root, path=path, subject=load.subject) as descriptor:
-            size = os.fstat(descriptor).st_size
-            if size != expected:
-                raise FormatError(
-                    load.subject, expected=f"{expected} bytes", found=f"{size} bytes", stage=Stage.SIZE
-                )
-            _read_exactly(descriptor, memory=load.buffer.memory, subject=load.subject, stage=Stage.SIZE)
+        descriptor = load.planned.descriptor
+        with open_object(
+            self._files, descriptor.sha256, byte_count=descriptor.byte_count, subject=load.subject
+        ) as file:
+            read_exactly(file, memory=load.buffer.memory, subject=load.subject, stage=Stage.SIZE)
 
     def _authenticate(self, load: Load) -> None:
         expected = load.planned.descriptor.sha256
@@ -170,14 +158,7 @@ def read_document(root: Path, *, name: DocumentName) -> bytes:
         FormatError: a link, a folder, a FIFO, unreadable, over 16 MiB, or cut while it was read.
         ResourceError: out of descriptors or memory.
     """
-    subject = f"root document {name.path}"
-    with _open_file(root, path=name.path, subject=subject, stage=Stage.METADATA) as descriptor:
-        size = os.fstat(descriptor).st_size
-        if size > MAX_DOCUMENT_BYTES:
-            raise FormatError(subject, expected=f"at most {MAX_DOCUMENT_BYTES} bytes", found=f"{size} bytes")
-        raw = bytearray(size)
-        _read_exactly(descriptor, memory=memoryview(raw), subject=subject, stage=Stage.METADATA)
-        return bytes(raw)
+    return read_whole(RootFiles(root), name.path, subject=f"root document {name.path}")
 
 
 def list_documents(root: Path) -> Iterator[DocumentName]:
@@ -202,64 +183,4 @@ def _listed(folder: Path) -> list[tuple[str, Path]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise ResourceError(f"folder {folder}", expected="a readable folder", found=_reason(error)) from None
-
-
-@contextmanager
-def _open_object(root: Path, *, path: PurePosixPath, subject: str) -> Iterator[int]:
-    """As ``_open_file``; an object that a document names and nobody has is corrupt, not absent (§13.1)."""
-    try:
-        with _open_file(root, path=path, subject=subject, stage=Stage.SIZE) as descriptor:
-            yield descriptor
-    except AbsentError as error:
-        raise FormatError(subject, expected=error.expected, found=error.found, stage=Stage.SIZE) from None
-
-
-@contextmanager
-def _open_file(root: Path, *, path: PurePosixPath, subject: str, stage: Stage) -> Iterator[int]:
-    try:
-        descriptor = _open_quietly(root / path)
-    except OSError as error:
-        _refuse(error, subject=subject, stage=stage)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise FormatError(subject, expected="a regular file", found="another kind of file", stage=stage)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _open_quietly(path: Path) -> int:
-    """Without leaving an access time behind, where the owner of the file allows that."""
-    try:
-        return os.open(path, _OPEN_FLAGS | os.O_NOATIME)
-    except PermissionError:
-        return os.open(path, _OPEN_FLAGS)
-
-
-def _refuse(error: OSError, *, subject: str, stage: Stage) -> NoReturn:
-    if error.errno in _SHORTAGES:
-        raise ResourceError(subject, expected="to be opened", found=_reason(error)) from None
-    if isinstance(error, FileNotFoundError):
-        raise AbsentError(subject, expected="a file", found="none", stage=stage) from None
-    raise FormatError(
-        subject, expected="a readable regular file", found=_reason(error), stage=stage
-    ) from None
-
-
-def _read_exactly(descriptor: int, *, memory: memoryview, subject: str, stage: Stage) -> None:
-    done = 0
-    while done < len(memory):
-        try:
-            got = os.preadv(descriptor, [memory[done:]], done)
-        except OSError as error:
-            raise FormatError(subject, expected="readable bytes", found=_reason(error), stage=stage) from None
-        if got == 0:
-            raise FormatError(
-                subject, expected=f"{len(memory)} bytes", found=f"an end after {done}", stage=stage
-            )
-        done += got
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or type(error).__name__
+        raise ResourceError(f"folder {folder}", expected="a readable folder", found=reason(error)) from None

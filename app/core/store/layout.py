@@ -12,6 +12,8 @@ from app.core.digest import Digest
 
 OBJECTS_FOLDER = PurePosixPath("chunks")
 MANIFESTS_FOLDER = PurePosixPath("manifests")
+ALIASES_FOLDER = PurePosixPath("prefix-aliases")
+SEGMENTS_FOLDER = PurePosixPath("prefix-index")
 LOCK_NAME = PurePosixPath(".maintenance.lock")
 
 # store-format §8.1: full-size objects are 64 MiB, no object may be larger.
@@ -35,10 +37,20 @@ class DocumentName:
         """The document's path, relative to the root."""
         return MANIFESTS_FOLDER / self.storage_key / f"{self.context_digest}.json"
 
+    @property
+    def alias_path(self) -> PurePosixPath:
+        """The path of an alias under the same two digests, relative to the root."""
+        return ALIASES_FOLDER / self.storage_key / f"{self.context_digest}.json"
+
 
 def object_path(digest: Digest) -> PurePosixPath:
     """The path of the object with these bytes, relative to the root."""
     return OBJECTS_FOLDER / f"{digest}.spcc"
+
+
+def segment_path(digest: Digest, *, storage_key: Digest) -> PurePosixPath:
+    """The path of the descriptor segment with these bytes, relative to the root."""
+    return SEGMENTS_FOLDER / storage_key / f"{digest}.spix"
 
 
 def temporary_path(final: PathType, *, token: str) -> PathType:

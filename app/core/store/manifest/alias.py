@@ -69,7 +69,7 @@ class PrefixAlias:
         )
 
 
-def parse_alias(raw: bytes, *, asked: Asked) -> PrefixAlias:
+def parse_alias(raw: bytes, *, identity: CacheIdentity | None, context_digest: Digest) -> PrefixAlias:
     """Judge an alias; unlike elsewhere the identity comes before the metadata digest (§10.3, §20.2).
 
     Raises:
@@ -78,6 +78,7 @@ def parse_alias(raw: bytes, *, asked: Asked) -> PrefixAlias:
         IncompatibleError: another ABI, storage mode, identity or context.
     """
     document = read_document(raw, subject=_SUBJECT)
+    asked = Asked(identity=identity, context_digest=context_digest)
     # Step 1: exact keys, the schema, digest syntax.
     document.require_keys(_KEYS)
     document.require_constant("schema", wanted=ALIAS_SCHEMA)
