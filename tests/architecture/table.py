@@ -113,7 +113,13 @@ CORE: Final = _e(
         _e(
             "writer/",
             "publish: objects first, manifest last",
+            _e("aliases.py", "shorter prefixes of a row entry"),
+            _e("row_tail.py", "extensions of a row entry"),
+            _e("legacy.py", "legacy entries, rows or pages"),
             _e("flat.py", "flat snapshots"),
+            _e("segments.py", "descriptor segments: a chunk list in content-named files"),
+            _e("chunks.py", "chunk files in batches of eight"),
+            _e("extents.py", "streams as raw extents, in batches of two"),
             _e("publication.py", "the files of one publication: written, named, adopted, repaired, synced"),
             _e("calls.py", "the system calls, as values a test may replace"),
             layered=True,

@@ -1,6 +1,29 @@
 """Publish entries of every kind: objects first, root document last (store-format §12)."""
 
+from app.core.store.writer.aliases import MAX_ALIASES, PublishedAliases, alias_boundaries, publish_aliases
 from app.core.store.writer.calls import SYSTEM_CALLS, FileCalls
-from app.core.store.writer.flat import BATCH_OBJECTS, PublishedSnapshot, publish_flat
+from app.core.store.writer.chunks import BATCH_CHUNKS, NewChunk, page_chunks, row_chunk
+from app.core.store.writer.extents import BATCH_OBJECTS, cut
+from app.core.store.writer.flat import PublishedSnapshot, publish_flat
+from app.core.store.writer.legacy import PublishedChunks, publish_legacy
+from app.core.store.writer.row_tail import publish_row_tail
 
-__all__ = ["BATCH_OBJECTS", "SYSTEM_CALLS", "FileCalls", "PublishedSnapshot", "publish_flat"]
+__all__ = [
+    "BATCH_CHUNKS",
+    "BATCH_OBJECTS",
+    "MAX_ALIASES",
+    "SYSTEM_CALLS",
+    "FileCalls",
+    "NewChunk",
+    "PublishedAliases",
+    "PublishedChunks",
+    "PublishedSnapshot",
+    "alias_boundaries",
+    "cut",
+    "page_chunks",
+    "publish_aliases",
+    "publish_flat",
+    "publish_legacy",
+    "publish_row_tail",
+    "row_chunk",
+]

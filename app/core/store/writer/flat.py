@@ -2,18 +2,15 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from app.core.digest import Digest, RunningDigest, sha256
+from app.core.digest import Digest, sha256
 from app.core.store.identity import CacheIdentity
 from app.core.store.layout import DocumentName
-from app.core.store.manifest import ObjectDescriptor, encode_flat_manifest
+from app.core.store.manifest import encode_flat_manifest
 from app.core.store.writer.calls import SYSTEM_CALLS, FileCalls
-from app.core.store.writer.publication import NewFile, Publication, publishing
-
-# Objects written at once, and therefore held in memory (store-format §12).
-BATCH_OBJECTS = 2
+from app.core.store.writer.extents import store_stream
+from app.core.store.writer.publication import publishing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,19 +27,6 @@ class PublishedSnapshot:
     snapshot_sha256: Digest
     encoded_bytes: int
     objects: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredStream:
-    """A stream that lies in objects: where each extent is, and the digest of the whole."""
-
-    objects: tuple[ObjectDescriptor, ...]
-    sha256: Digest
-
-    @property
-    def byte_count(self) -> int:
-        """Length of the stream."""
-        return self.objects[-1].end
 
 
 def publish_flat(
@@ -84,7 +68,7 @@ def publish_flat(
             objects=stream.objects,
             snapshot_sha256=stream.sha256,
         )
-        store_document(publication, name=name, document=document)
+        publication.store_document(name.path, document=document)
     return PublishedSnapshot(
         name=name,
         manifest_sha256=sha256(document),
@@ -92,26 +76,3 @@ def publish_flat(
         encoded_bytes=stream.byte_count,
         objects=len(stream.objects),
     )
-
-
-def store_stream(publication: Publication, *, batches: Iterable[Sequence[memoryview]]) -> StoredStream:
-    """Publish the objects of a stream and hash it in order while they are written (store-format §12)."""
-    running = RunningDigest()
-    objects: list[ObjectDescriptor] = []
-    for batch in batches:
-        digests = publication.store_objects(batch, meanwhile=partial(_update, running, batch))
-        for digest, buffer in zip(digests, batch, strict=True):
-            start = objects[-1].end if objects else 0
-            objects.append(ObjectDescriptor(sha256=digest, start=start, end=start + len(buffer)))
-    return StoredStream(objects=tuple(objects), sha256=running.digest())
-
-
-def store_document(publication: Publication, *, name: DocumentName, document: bytes) -> None:
-    """Publish the root document; from here on the entry is visible."""
-    file = NewFile(path=name.path, content=document, digest=sha256(document), content_named=False)
-    publication.store([file])
-
-
-def _update(running: RunningDigest, buffers: Sequence[memoryview]) -> None:
-    for buffer in buffers:
-        running.update(buffer)

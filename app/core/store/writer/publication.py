@@ -20,7 +20,7 @@ from app.core.errors import IntegrityError, ResourceError
 from app.core.store.layout import LOCK_NAME, OBJECTS_FOLDER, object_path, temporary_path
 from app.core.store.writer.calls import FileCalls
 
-# Temporary files written at once (store-format §12.3).
+# Temporary files written at once, and the largest batch (store-format §12.3).
 WRITER_THREADS = 8
 
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -99,6 +99,19 @@ class Publication:
         """
         self.make_folder(files[0].path.parent)
         self._finish(self._all_written([self._threads.submit(self._write, file) for file in files]))
+
+    def store_all(self, files: Sequence[NewFile]) -> None:
+        """Publish any number of small files of one folder, a batch at a time; raises as ``store``."""
+        for first in range(0, len(files), WRITER_THREADS):
+            self.store(files[first : first + WRITER_THREADS])
+
+    def store_document(self, path: PurePosixPath, *, document: bytes) -> None:
+        """Publish a root document or an alias; from here on its entry is visible.
+
+        Raises:
+            IntegrityError: another document stands there; it was left alone.
+        """
+        self.store([NewFile(path=path, content=document, digest=sha256(document), content_named=False)])
 
     def make_folder(self, folder: PurePosixPath) -> None:
         """Create a folder of the root durably, unless this publication has done so."""

@@ -1,0 +1,49 @@
+"""Streams as raw extents: objects without a header, in batches of two (store-format §8.2, §12)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from app.core.digest import Digest, RunningDigest
+from app.core.store.manifest import ObjectDescriptor
+from app.core.store.writer.publication import Publication
+
+# Objects written at once, and therefore held in memory (store-format §12).
+BATCH_OBJECTS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredStream:
+    """A stream that lies in objects: where each extent is, and the digest of the whole."""
+
+    objects: tuple[ObjectDescriptor, ...]
+    sha256: Digest
+
+    @property
+    def byte_count(self) -> int:
+        """Length of the stream."""
+        return self.objects[-1].end
+
+
+def cut(stream: memoryview, *, object_bytes: int) -> Iterator[list[memoryview]]:
+    """A stream in memory as batches of objects; nothing is copied."""
+    objects = [stream[at : at + object_bytes] for at in range(0, len(stream), object_bytes)]
+    for index in range(0, len(objects), BATCH_OBJECTS):
+        yield objects[index : index + BATCH_OBJECTS]
+
+
+def store_stream(publication: Publication, *, batches: Iterable[Sequence[memoryview]]) -> StoredStream:
+    """Publish the objects of a stream and hash it in order while they are written (store-format §12)."""
+    running = RunningDigest()
+    objects: list[ObjectDescriptor] = []
+    for batch in batches:
+        digests = publication.store_objects(batch, meanwhile=partial(_update, running, batch))
+        for digest, buffer in zip(digests, batch, strict=True):
+            start = objects[-1].end if objects else 0
+            objects.append(ObjectDescriptor(sha256=digest, start=start, end=start + len(buffer)))
+    return StoredStream(objects=tuple(objects), sha256=running.digest())
+
+
+def _update(running: RunningDigest, buffers: Sequence[memoryview]) -> None:
+    for buffer in buffers:
+        running.update(buffer)
