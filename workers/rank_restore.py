@@ -44,6 +44,20 @@ class Resident:
     pages: PageSet
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What came of one rank's service.
+
+    Attributes:
+        started_ns: when the service began, on this process's clock.
+        pool_commit_ns: how long committing the pool's pages took just before.
+    """
+
+    started_ns: int
+    pool_commit_ns: int
+    result: RankRestore
+
+
 class RankWorker:
     """One device, its buffers, and the pages that are resident on it; runs one task at a time."""
 
@@ -83,11 +97,13 @@ class RankWorker:
                 log.warning("attempt %s: given up: %s", attempt_id, error)
 
     def _run(self, claimed: Claimed, *, heartbeat: Heartbeat, asked_ns: int, claimed_ns: int) -> None:
-        started_ns, result = self._restore(claimed, heartbeat=heartbeat)
+        served = self._restore(claimed, heartbeat=heartbeat)
+        result = served.result
         document = {
             "report": result.report.to_document(),
-            "service_start_ns": started_ns - claimed_ns,
+            "service_start_ns": served.started_ns - claimed_ns,
             "claim_round_trip_ns": claimed_ns - asked_ns,
+            "pool_commit_ns": served.pool_commit_ns,
         }
         patience_s = claimed.lease_s
         if result.pages is None:
@@ -103,13 +119,15 @@ class RankWorker:
         if not kept:
             self._client.retracted(claimed, patience_s=patience_s)
 
-    def _restore(self, claimed: Claimed, *, heartbeat: Heartbeat) -> tuple[int, RankRestore]:
-        """Start of service (this process's clock) and what came of it."""
+    def _restore(self, claimed: Claimed, *, heartbeat: Heartbeat) -> Served:
+        asked_ns = self._clock()
         try:
             order = self._order(claimed)
             self._make_room(order)
         except CoreError as error:
-            return self._clock(), RankRestore(report=_refusal(error), pages=None)
+            refused = RankRestore(report=_refusal(error), pages=None)
+            return Served(started_ns=self._clock(), pool_commit_ns=0, result=refused)
+        pool_commit_ns = self._clock() - asked_ns
         with BoundedReader(
             claimed.root_path, readers=self._settings.readers, buffers=self._buffers
         ) as reader:
@@ -123,7 +141,7 @@ class RankWorker:
                 progress=heartbeat.note,
                 cancelled=heartbeat.told_to_stop,
             )
-        return started_ns, result
+        return Served(started_ns=started_ns, pool_commit_ns=pool_commit_ns, result=result)
 
     def _order(self, claimed: Claimed) -> RankOrder:
         """What to restore, from a root this node was told to serve and no other."""

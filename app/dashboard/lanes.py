@@ -18,7 +18,7 @@ SHORT_NAMES: Final[dict[str, str]] = {
     Phase.PLANNING: "plan",
     Phase.RESERVATION: "reserve",
     Phase.PRIOR_DEVICE_WORK: "fence",
-    Phase.BUFFER_PREPARATION: "buffers",
+    Phase.BUFFER_WAIT: "buffers",
     Phase.READ_AUTHENTICATE: "read",
     Phase.ARENA_WAIT: "arena",
     Phase.HOST_COPY: "copy",
@@ -43,6 +43,7 @@ class RankLane:
 
     Attributes:
         claimed_ns: when a worker took the rank; its queue wait ends there.
+        pool_commit_ns: how long committing the pool's pages took, right before the service.
         service_start_ns, service_ns, intervals: from the rank's report; intervals count from its service.
         busy_until_ns: how long a rank that has not published is known to have waited or been at work.
         ready_ns, acknowledged_ns: ready told to the control plane; its publish acknowledged.
@@ -51,6 +52,7 @@ class RankLane:
 
     rank: int
     claimed_ns: int | None = None
+    pool_commit_ns: int = 0
     service_start_ns: int | None = None
     service_ns: int | None = None
     intervals: tuple[Interval, ...] = ()
@@ -202,7 +204,10 @@ def _waits(lane: RankLane, *, scale: _Scale) -> Iterable[Bar]:
         return
     yield scale.bar("queue", start_ns=0, end_ns=lane.claimed_ns)
     if lane.service_start_ns is not None:
-        yield scale.bar("claim", start_ns=lane.claimed_ns, end_ns=lane.service_start_ns)
+        commit_ns = max(lane.service_start_ns - lane.pool_commit_ns, lane.claimed_ns)
+        yield scale.bar("claim", start_ns=lane.claimed_ns, end_ns=commit_ns)
+        if commit_ns < lane.service_start_ns:
+            yield scale.bar("pool", start_ns=commit_ns, end_ns=lane.service_start_ns, label="pool pages")
     service_end_ns = lane.service_end_ns
     settled_ns = max(lane.acknowledged_ns or 0, lane.stopped_ns or 0, lane.busy_until_ns or 0)
     if service_end_ns is not None and settled_ns > service_end_ns:

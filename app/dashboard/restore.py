@@ -1,7 +1,6 @@
 """The page of one restore: what it says, what each rank measured, what its pages hold, what may be done."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +23,7 @@ from app.restores.api.deps import MessagesDep
 from app.restores.api.resources import TITLE
 from app.restores.service import readback as readbacks
 from app.restores.service import residency
+from app.restores.service.admission import waiting_reasons
 from app.web.auth import Scope
 from app.web.deps import ReadSession, WriteSession
 
@@ -32,11 +32,10 @@ router = APIRouter(prefix="/restores/{restore_id}", include_in_schema=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeFacts:
-    """What the workers of some ranks measured of themselves; `replaced` if they are not those that ran."""
+    """What the workers that claimed some ranks had measured of themselves."""
 
     ranks: tuple[int, ...]
     facts: tuple[tuple[str, str], ...]
-    replaced: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +62,7 @@ class LayerRow:
 def show_restore(restore_id: UUID, request: Request, session: ReadSession, login: Visitor) -> Response:
     rows = _rows(session, restore_id=restore_id)
     now = database_time(session)
-    live = _live(request, rows=rows, login=login, now=now)
+    live = _live(request, session=session, rows=rows, login=login)
     verdict = verdict_of(rows.restore)
     return page(
         request, "restore.html", login=login, now=now, live=live, restore=rows.restore, verdict=verdict
@@ -75,7 +74,7 @@ def live_restore(restore_id: UUID, request: Request, session: ReadSession, login
     if not is_fragment_request(request):
         return RedirectResponse(f"/restores/{restore_id}", status_code=303)
     rows = _rows(session, restore_id=restore_id)
-    return fragment(request, _live(request, rows=rows, login=login, now=database_time(session)))
+    return fragment(request, _live(request, session=session, rows=rows, login=login))
 
 
 @router.get("/ranks/{rank}")
@@ -125,8 +124,8 @@ def _rows(session: Session, *, restore_id: UUID) -> queries.RestoreRows:
     return rows
 
 
-def _live(request: Request, *, rows: queries.RestoreRows, login: Login, now: datetime) -> Live:
-    restore = rows.restore
+def _live(request: Request, *, session: Session, rows: queries.RestoreRows, login: Login) -> Live:
+    restore, now = rows.restore, database_time(session)
     timing = timing_of(restore, now=now)
     inner = render(
         request,
@@ -143,6 +142,7 @@ def _live(request: Request, *, rows: queries.RestoreRows, login: Login, now: dat
         readback=rows.readback,
         layers=_layer_rows(rows.readback),
         placed=_placed_digests(timing),
+        waiting_for=waiting_reasons(session, restore=restore),
         form_token=login.form_token,
         may_write=login.principal.may(Scope.RESTORES_WRITE),
         words={"phases": PHASES, "waits": WAITS, "marks": MARKS, "short": SHORT_NAMES},
@@ -166,16 +166,11 @@ def _troubles(timing: Timing) -> list[RankAttempt]:
 
 def _runtimes(restore: Restore) -> list[RuntimeFacts]:
     """The measured runtimes, ranks with equal ones together."""
-    together: dict[tuple[tuple[tuple[str, str], ...], bool], list[int]] = {}
+    together: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for attempt in newest_attempts(restore):
-        device = attempt.device
-        facts = tuple(sorted((name, str(value)) for name, value in (device.runtime or {}).items()))
-        replaced = attempt.device_generation not in (None, device.generation)
-        together.setdefault((facts, replaced), []).append(attempt.rank)
-    return [
-        RuntimeFacts(ranks=tuple(ranks), facts=facts, replaced=replaced)
-        for (facts, replaced), ranks in together.items()
-    ]
+        facts = tuple(sorted((name, str(value)) for name, value in (attempt.runtime or {}).items()))
+        together.setdefault(facts, []).append(attempt.rank)
+    return [RuntimeFacts(ranks=tuple(ranks), facts=facts) for facts, ranks in together.items()]
 
 
 def _layer_rows(readback: Readback | None) -> list[LayerRow]:

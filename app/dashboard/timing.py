@@ -143,6 +143,7 @@ def _lane(attempt: RankAttempt, *, restore: Restore, report: RankReport | None, 
         rank=attempt.rank,
         **{name: _since_admission(moment, restore=restore) for name, moment in instants.items()},
         service_start_ns=service_start_ns(row, attempt=attempt, restore=restore) if row else None,
+        pool_commit_ns=row.pool_commit_ns if row else 0,
         service_ns=report.service_ns if report else None,
         intervals=report.intervals_ns if report else (),
     )

@@ -29,7 +29,7 @@ PHASES: Final[dict[str, str]] = {
     Phase.PLANNING: "which bytes go where",
     Phase.RESERVATION: "take pages of the pool",
     Phase.PRIOR_DEVICE_WORK: "fence: earlier work on these pages is done",
-    Phase.BUFFER_PREPARATION: "wait for a free pooled buffer",
+    Phase.BUFFER_WAIT: "wait for a free pooled buffer",
     Phase.READ_AUTHENTICATE: "wait until a batch is read and all its digests agree",
     Phase.ARENA_WAIT: "wait for the copies of two objects earlier",
     Phase.HOST_COPY: "fill the arena",
@@ -41,6 +41,7 @@ PHASES: Final[dict[str, str]] = {
 WAITS: Final[dict[str, str]] = {
     "queue": "admitted, not yet claimed by a worker",
     "claim": "claimed, service not yet begun",
+    "pool": "before the service: committing memory for the pool's pages",
     "barrier": "placed and private: waits for the other ranks and the decision",
     "busy": "claimed; nothing is known of its phases before its report",
 }

@@ -96,6 +96,7 @@ class RankAttempt(Base):
     sent_at: Mapped[datetime | None]
     next_send_at: Mapped[datetime | None]
 
+    runtime: Mapped[dict[str, Any] | None] = mapped_column(JSONB, doc="what its worker measured of itself")
     token: Mapped[int | None] = mapped_column(BigInteger)
     device_generation: Mapped[int | None]
     claimed_at: Mapped[datetime | None]
@@ -121,6 +122,7 @@ class RankReportRow(Base):
     sha256: Mapped[Sha256]
     service_start_ns: Mapped[int] = mapped_column(doc="from the claim's answer to the start of service")
     claim_round_trip_ns: Mapped[int] = mapped_column(doc="bounds the error of the common clock")
+    pool_commit_ns: Mapped[int] = mapped_column(doc="before service: committing the pool's pages")
     received_at: Mapped[CreatedAt]
 
     attempt: Mapped[RankAttempt] = relationship(back_populates="report")

@@ -43,6 +43,7 @@ class ReportResource(Resource):
 
     service_start_ns: int = Field(description="from the admission of the restore to the start of service")
     clock_error_ns: int = Field(description="bound on the error of that start: the claim's round trip")
+    pool_commit_ns: int = Field(description="just before service: committing the pool's pages")
     outcome: str
     objects: int
     bytes: int
@@ -66,6 +67,7 @@ class AttemptResource(Resource):
     outcome: str | None
     problem: ProblemOfRank | None
     progress: dict[str, Any] | None
+    runtime: dict[str, Any] | None = Field(description="what the rank's worker measured of itself")
     claimed_at: datetime | None
     ready_at: datetime | None
     acknowledged_at: datetime | None

@@ -342,6 +342,7 @@ def upgrade() -> None:
         sa.Column("send_count", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("sent_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("next_send_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("runtime", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.Column("token", sa.BigInteger(), nullable=True),
         sa.Column("device_generation", sa.BigInteger(), nullable=True),
         sa.Column("claimed_at", sa.DateTime(timezone=True), nullable=True),
@@ -439,6 +440,7 @@ def upgrade() -> None:
         sa.Column("sha256", sa.CHAR(length=64), nullable=False),
         sa.Column("service_start_ns", sa.BigInteger(), nullable=False),
         sa.Column("claim_round_trip_ns", sa.BigInteger(), nullable=False),
+        sa.Column("pool_commit_ns", sa.BigInteger(), nullable=False),
         sa.Column(
             "received_at",
             sa.DateTime(timezone=True),

@@ -29,7 +29,7 @@ def make_intervals(*, rank: int, objects: int = OBJECTS) -> tuple[tuple[Interval
         spend(phase, ms)
     for number in range(objects):
         if number % 4 == 0:
-            spend(Phase.BUFFER_PREPARATION, 6 if number else 1)
+            spend(Phase.BUFFER_WAIT, 6 if number else 1)
             spend(Phase.READ_AUTHENTICATE, 118 * slow)
         if number == 0:
             spend(Phase.PRIOR_DEVICE_WORK, 5.5)

@@ -180,6 +180,7 @@ def admit(session: Session, *, restore: Restore) -> datetime:
     for attempt in restore.attempts:
         attempt.claimed_at = admitted + timedelta(milliseconds=21 + 9 * attempt.rank)
         attempt.token, attempt.device_generation = 100 + attempt.rank, 3
+        attempt.runtime = attempt.device.runtime
         attempt.state = "running"
         detail = f"by node-a/host{attempt.rank}"
         _event(session, restore=restore, after_ms=85, kind="claimed", detail=detail, rank=attempt.rank)
@@ -193,6 +194,7 @@ def store_report(session: Session, *, attempt: RankAttempt, report: RankReport) 
         "report": report.to_document(),
         "service_start_ns": start_ns,
         "claim_round_trip_ns": trip_ns,
+        "pool_commit_ns": 1_100_000,
     }
     raw = encode_canonical(document)
     session.add(
@@ -202,6 +204,7 @@ def store_report(session: Session, *, attempt: RankAttempt, report: RankReport) 
             sha256=sha256(raw),
             service_start_ns=start_ns,
             claim_round_trip_ns=trip_ns,
+            pool_commit_ns=1_100_000,
         )
     )
     assert attempt.claimed_at is not None

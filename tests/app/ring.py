@@ -203,6 +203,5 @@ def failed_report(report: dict[str, Any], *, outcome: str = "corrupt", **problem
 
 
 def wire(report: dict[str, Any]) -> bytes:
-    return json.dumps(
-        {"report": report, "service_start_ns": 1_000_000, "claim_round_trip_ns": 500_000}
-    ).encode()
+    times = {"service_start_ns": 1_000_000, "claim_round_trip_ns": 500_000, "pool_commit_ns": 200_000}
+    return json.dumps({"report": report, **times}).encode()

@@ -167,14 +167,16 @@ def test_every_interval_of_a_rank_has_its_row(filled: TestClient, restores: dict
     assert filled.get(f"/restores/{restores['waiting']}/ranks/2").status_code == 404
 
 
-def test_a_replaced_workers_runtime_is_not_passed_off_as_the_one_that_ran(
+def test_runtime_shown_is_that_of_the_worker_that_ran_not_of_its_successor(
     filled: TestClient, restores: dict[str, UUID], database: Database
 ) -> None:
     with database.transaction() as session:
         restore = session.get_one(Restore, restores["restored"])
         restore.attempts[1].device.generation = 4
+        restore.attempts[1].device.runtime = {"engine": "another"}
     text = text_of(filled.get(f"/restores/{restores['restored']}").text)
-    assert "Rank 1. The worker has been replaced since" in text
+    assert "another" not in text
+    assert "Ranks 0, 1, 2, 3." in text
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def test_phases_come_in_the_order_of_the_contract(vectors: dict[str, Vector]) ->
         Phase.PLANNING,
         Phase.MANIFEST_LOOKUP,
         Phase.RESERVATION,
-        Phase.BUFFER_PREPARATION,
+        Phase.BUFFER_WAIT,
         Phase.READ_AUTHENTICATE,
         Phase.PLANNING,
         Phase.PRIOR_DEVICE_WORK,

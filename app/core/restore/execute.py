@@ -262,7 +262,7 @@ class _Run:
     def _start_reads(self, count: int, *, stream: StreamDigest) -> None:
         if len(self._started) >= count:
             return
-        with self._timeline.phase(Phase.BUFFER_PREPARATION):
+        with self._timeline.phase(Phase.BUFFER_WAIT):
             buffers = self._reader.buffers
             if self._objects == 1:
                 # Object 0 is let go of before the first batch is read (restore-contract §2).

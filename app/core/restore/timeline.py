@@ -12,7 +12,7 @@ class Phase(StrEnum):
     """What the orchestrating thread does or waits for (restore-contract §7.1). The list is closed.
 
     ``manifest_lookup`` reads and judges the root document, twice; ``planning`` is arithmetic over it;
-    ``reservation`` takes pages of the pool; ``prior_device_work`` is the fence; ``buffer_preparation`` waits
+    ``reservation`` takes pages of the pool; ``prior_device_work`` is the fence; ``buffer_wait`` waits
     for a free pooled buffer, that is for the stream digest to be done with an earlier object;
     ``read_authenticate`` waits for the readers of a batch; ``arena_wait`` waits for the copies of the object
     two positions earlier; ``host_copy`` fills the arena; ``submission`` checks and queues its spans;
@@ -24,7 +24,7 @@ class Phase(StrEnum):
     PLANNING = "planning"
     RESERVATION = "reservation"
     PRIOR_DEVICE_WORK = "prior_device_work"
-    BUFFER_PREPARATION = "buffer_preparation"
+    BUFFER_WAIT = "buffer_wait"
     READ_AUTHENTICATE = "read_authenticate"
     ARENA_WAIT = "arena_wait"
     HOST_COPY = "host_copy"

@@ -41,7 +41,17 @@ def detail(
 
 
 def _attempt(attempt: RankAttempt, *, restore: Restore) -> AttemptResource:
-    taken = ("id", "rank", "number", "root_path", "root_document_sha256", "state", "outcome", "progress")
+    taken = (
+        "id",
+        "rank",
+        "number",
+        "root_path",
+        "root_document_sha256",
+        "state",
+        "outcome",
+        "progress",
+        "runtime",
+    )
     times = ("claimed_at", "ready_at", "acknowledged_at", "ended_at")
     return AttemptResource(
         **{name: getattr(attempt, name) for name in taken + times},
@@ -58,7 +68,12 @@ def _report(row: RankReportRow, *, attempt: RankAttempt, restore: Restore) -> Re
     values = {name: report[name] for name in ReportResource.model_fields if name in report}
     start_ns = service_start_ns(row, attempt=attempt, restore=restore)
     return ReportResource.model_validate(
-        {**values, "service_start_ns": start_ns, "clock_error_ns": row.claim_round_trip_ns}
+        {
+            **values,
+            "service_start_ns": start_ns,
+            "clock_error_ns": row.claim_round_trip_ns,
+            "pool_commit_ns": row.pool_commit_ns,
+        }
     )
 
 

@@ -21,7 +21,7 @@ from app.restores import repository
 from app.restores.service.completion import advance, end_attempt, hold_devices
 from app.web.auth import Principal, check_node
 
-_REPORT_KEYS: Final = frozenset({"report", "service_start_ns", "claim_round_trip_ns"})
+_REPORT_KEYS: Final = frozenset({"report", "service_start_ns", "claim_round_trip_ns", "pool_commit_ns"})
 _HOUR_NS: Final = 3600 * 10**9
 
 
@@ -63,6 +63,7 @@ def claim(
     now = database_time(session)
     attempt.token = repository.next_token(session)
     attempt.device_generation = generation
+    attempt.runtime = attempt.device.runtime
     attempt.state = "claimed"
     attempt.claimed_at = now
     attempt.next_send_at = None
@@ -316,6 +317,7 @@ def _read_report(raw: bytes, *, attempt_id: UUID) -> tuple[RankReport, RankRepor
         sha256=sha256(raw),
         service_start_ns=_nanoseconds(document, key="service_start_ns"),
         claim_round_trip_ns=_nanoseconds(document, key="claim_round_trip_ns"),
+        pool_commit_ns=_nanoseconds(document, key="pool_commit_ns"),
     )
     return report, row
 
