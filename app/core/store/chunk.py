@@ -25,7 +25,6 @@ CHUNK_PREFIX_BYTES = 16
 _PREFIX = struct.Struct("<8sII")
 _HEADER_KEYS = frozenset({"format_abi", "logical_start", "logical_end", "records"})
 _RECORD_KEYS = frozenset({"kind", "length", "offset", "sha256"})
-_POSITION = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +49,12 @@ class ChunkHeader:
     Attributes:
         records: in file order, without gap, up to the end of the file.
         payload_start: first byte behind the header.
+        sha256: digest of the file's bytes up to there.
     """
 
     records: tuple[ChunkRecord, ...]
     payload_start: int
+    sha256: Digest
 
     def record(self, kind: RecordKind) -> ChunkRecord:
         """The record of a required kind; there is exactly one (store-format §9.2)."""
@@ -122,7 +123,8 @@ def parse_chunk_header(
                 expected=f"records up to byte {descriptor.byte_count}",
                 found=f"records up to byte {records[-1].end}",
             )
-    return ChunkHeader(records=records, payload_start=payload_start)
+    head = _PREFIX.pack(CHUNK_MAGIC, FORMAT_ABI, len(body)) + body
+    return ChunkHeader(records=records, payload_start=payload_start, sha256=sha256(head))
 
 
 def encode_chunk(records: Mapping[RecordKind, ByteBuffer], *, start: int, end: int) -> bytes:
@@ -152,7 +154,7 @@ def encode_chunk(records: Mapping[RecordKind, ByteBuffer], *, start: int, end: i
 
 def encode_positions(positions: range) -> bytes:
     """The ``logical_positions`` record over these token positions, u32le each (store-format §9.2)."""
-    return b"".join(map(_POSITION.pack, positions))
+    return struct.pack(f"<{len(positions)}I", *positions)
 
 
 def owned_positions(identity: CacheIdentity, *, start: int, end: int) -> range:

@@ -17,15 +17,18 @@ from app.core.store.manifest import (
     LegacyManifest,
     ObjectDescriptor,
     PageDeltaManifest,
+    PageRoot,
     PrefixAlias,
     RootDocument,
     RootKind,
     RowTailManifest,
     StorageMode,
+    chain_of,
     follow_chain,
     parse_alias,
     parse_manifest,
     parse_segment,
+    terminal_base_of,
 )
 
 FileDescriptor: TypeAlias = ObjectDescriptor | ChunkDescriptor
@@ -168,12 +171,9 @@ def _read_segment(files: StoreFiles, *, digest: Digest, storage_key: Digest) -> 
     return parse_segment(raw, storage_key=storage_key, name=digest)
 
 
-def _references(document: FlatSnapshotManifest | PageDeltaManifest) -> Iterator[FileDescriptor]:
-    if isinstance(document, FlatSnapshotManifest):
-        yield from document.objects
-        return
-    base = document.terminal_base
+def _references(root: PageRoot) -> Iterator[FileDescriptor]:
+    base = terminal_base_of(root)
     yield from base.chunks if isinstance(base, LegacyManifest) else base.objects
-    for stage in document.chain:
+    for stage in chain_of(root):
         payload = stage.payload
         yield from payload.chunks if isinstance(payload, ChunkPayload) else payload.objects

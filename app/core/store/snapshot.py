@@ -8,6 +8,7 @@ from enum import StrEnum
 from app.core.canonical_json import (
     JsonObject,
     JsonValue,
+    decode_canonical,
     decode_strict,
     encode_canonical,
     expect_int,
@@ -17,17 +18,21 @@ from app.core.canonical_json import (
 )
 from app.core.digest import ByteBuffer, Digest, sha256
 from app.core.errors import FormatError, PlanError, Stage, shown
+from app.core.store.framing import judged_in_header, verify_header_length
 
 STREAM_MAGIC = b"SPHP1\0"
 STREAM_SCHEMA = "sparkcache-hybrid-pages/v1"
 
 # No size in a layout can exceed what a stream can hold; keeps every product within 128 bits.
 _MAX_LAYOUT_NUMBER = 2**63 - 1
-_MAX_GROUPS = 4_096
-_MAX_LAYERS = 65_536
+MAX_GROUPS = 4_096
+MAX_LAYERS = 65_536
 _MAX_DIMENSIONS = 16
 
+STREAM_PREFIX_BYTES = 10
+
 _PREFIX = struct.Struct("<6sI")
+_HEADER_KEYS = frozenset({"block_counts", "layout_sha256", "schema"})
 _LAYOUT_KEYS = frozenset({"groups"})
 _GROUP_KEYS = frozenset({"block_size", "layers", "reuse_policy", "reuse_window_tokens"})
 _LAYER_KEYS = frozenset({"bytes_per_page", "dtype", "name", "page_shape"})
@@ -144,6 +149,14 @@ class LayerSpan:
     end: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamHeader:
+    """What a stream says of itself: the layout it was cut in, and pages per layer for each group."""
+
+    layout_sha256: Digest
+    block_counts: tuple[int, ...]
+
+
 def parse_page_layout(raw: bytes, *, subject: str = "page layout") -> PageLayout:
     """Read a layout document in any JSON spelling; its digest is that of the canonical one (§8.5).
 
@@ -154,7 +167,7 @@ def parse_page_layout(raw: bytes, *, subject: str = "page layout") -> PageLayout
     document = expect_object(decode_strict(raw, subject=subject), subject=subject, keys=_LAYOUT_KEYS)
     groups = tuple(
         _parse_group(value, subject=f"{subject} group {index}")
-        for index, value in enumerate(expect_list(document["groups"], subject=subject, maximum=_MAX_GROUPS))
+        for index, value in enumerate(expect_list(document["groups"], subject=subject, maximum=MAX_GROUPS))
     )
     names = [layer.name for group in groups for layer in group.layers]
     if len(set(names)) != len(names):
@@ -192,6 +205,42 @@ def verify_stream_header(first_object: ByteBuffer, *, expected: bytes) -> None:
     raise _header_error(subject, expected=shown(expected[10:]), found=shown(found[10:]))
 
 
+def parse_stream_header(body: bytes, *, subject: str = "stream header") -> StreamHeader:
+    """Judge a header without a layout to compare it with (store-format §8.4).
+
+    Args:
+        body: the JSON behind magic and length.
+        subject: the header, for messages.
+
+    Raises:
+        FormatError: stage ``header``: not canonical, other keys, another schema, or a value of another type.
+    """
+    with judged_in_header():
+        header = expect_object(
+            decode_canonical(body, subject=subject, stage=Stage.HEADER), subject=subject, keys=_HEADER_KEYS
+        )
+        if header["schema"] != STREAM_SCHEMA:
+            raise FormatError(f"{subject}.schema", expected=STREAM_SCHEMA, found=shown(header["schema"]))
+        counts = expect_list(header["block_counts"], subject=f"{subject}.block_counts", maximum=MAX_GROUPS)
+        return StreamHeader(
+            layout_sha256=Digest.parse(header["layout_sha256"], subject=f"{subject}.layout_sha256"),
+            block_counts=tuple(_take_size(count, subject=f"{subject}.block_counts") for count in counts),
+        )
+
+
+def parse_stream_prefix(prefix: bytes, *, available: int, subject: str = "stream header") -> int:
+    """Read a stream's first ten bytes; returns the length of the header that follows.
+
+    Raises:
+        FormatError: stage ``header``: another magic, or a length that is not within ``available`` bytes.
+    """
+    magic, length = _PREFIX.unpack(prefix)
+    if magic != STREAM_MAGIC:
+        raise _header_error(subject, expected=shown(STREAM_MAGIC), found=shown(magic))
+    verify_header_length(length, available=available, subject=subject)
+    return int(length)
+
+
 def layer_spans(
     layout: PageLayout, *, block_counts: Sequence[int], header_bytes: int
 ) -> tuple[LayerSpan, ...]:
@@ -225,7 +274,7 @@ def _parse_group(value: JsonValue, *, subject: str) -> PageGroup:
     policy = _parse_policy(wire["reuse_policy"], subject=f"{subject}.reuse_policy")
     layers = tuple(
         _parse_layer(item, subject=f"{subject} layer {index}")
-        for index, item in enumerate(expect_list(wire["layers"], subject=subject, maximum=_MAX_LAYERS))
+        for index, item in enumerate(expect_list(wire["layers"], subject=subject, maximum=MAX_LAYERS))
     )
     names = [layer.name for layer in layers]
     if names != sorted(names):

@@ -13,8 +13,10 @@ from app.core.store.manifest.delta import (
     DeltaVersion,
     PageDeltaManifest,
     PageRoot,
+    chain_of,
     encode_page_delta,
     parse_delta_document,
+    terminal_base_of,
 )
 from app.core.store.manifest.descriptors import MAX_DESCRIPTORS, ChunkDescriptor, ObjectDescriptor
 from app.core.store.manifest.document import (
@@ -79,6 +81,7 @@ __all__ = [
     "RowTailManifest",
     "StageEnd",
     "StorageMode",
+    "chain_of",
     "encode_alias",
     "encode_flat_manifest",
     "encode_legacy_manifest",
@@ -90,6 +93,7 @@ __all__ = [
     "parse_flat_manifest",
     "parse_manifest",
     "parse_segment",
+    "terminal_base_of",
 ]
 
 RootDocument: TypeAlias = FlatSnapshotManifest | LegacyManifest | RowTailManifest | PageDeltaManifest

@@ -113,19 +113,18 @@ class PageDeltaManifest:
     metadata_sha256: Digest
     sha256: Digest
 
-    @property
-    def chain(self) -> tuple[DeltaStage, ...]:
-        """All steps from the terminal base to this entry, those of an embedded delta first."""
-        inner = self.base.chain if isinstance(self.base, PageDeltaManifest) else ()
-        return (*inner, *self.stages)
-
-    @property
-    def terminal_base(self) -> FlatSnapshotManifest | LegacyManifest:
-        """The entry at the bottom, which is no delta."""
-        return self.base.terminal_base if isinstance(self.base, PageDeltaManifest) else self.base
-
 
 PageRoot: TypeAlias = FlatSnapshotManifest | LegacyManifest | PageDeltaManifest
+
+
+def chain_of(root: PageRoot) -> tuple[DeltaStage, ...]:
+    """All steps from the terminal base to an entry, those of an embedded delta first; none without delta."""
+    return (*chain_of(root.base), *root.stages) if isinstance(root, PageDeltaManifest) else ()
+
+
+def terminal_base_of(root: PageRoot) -> FlatSnapshotManifest | LegacyManifest:
+    """The entry at the bottom, which is no delta."""
+    return terminal_base_of(root.base) if isinstance(root, PageDeltaManifest) else root
 
 
 def parse_delta_document(document: Document, *, asked: Asked, depth: int = 1) -> PageDeltaManifest:
