@@ -113,10 +113,13 @@ CORE: Final = _e(
         _e(
             "writer/",
             "publish: objects first, manifest last",
+            _e("page_delta.py", "extensions of a page entry"),
+            _e("page_tail.py", "what a longer span's pages add: the delta stream"),
             _e("aliases.py", "shorter prefixes of a row entry"),
             _e("row_tail.py", "extensions of a row entry"),
             _e("legacy.py", "legacy entries, rows or pages"),
             _e("flat.py", "flat snapshots"),
+            _e("documents.py", "root documents, judged before they are published"),
             _e("segments.py", "descriptor segments: a chunk list in content-named files"),
             _e("chunks.py", "chunk files in batches of eight"),
             _e("extents.py", "streams as raw extents, in batches of two"),

@@ -1,9 +1,9 @@
 """From the vectors' inputs, every store of the vectors comes out byte for byte (vectors/README.md)."""
 
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,34 @@ import pytest
 from app.core.canonical_json import encode_canonical
 from app.core.digest import Digest
 from app.core.store.identity import CacheIdentity, form_of, parse_identity
+from app.core.store.manifest import DeltaVersion
 from app.core.store.snapshot import PageLayout, parse_page_layout
 from app.core.store.writer import (
+    PageExtension,
     alias_boundaries,
     cut,
     page_chunks,
     publish_aliases,
     publish_flat,
     publish_legacy,
+    publish_page_delta,
     publish_row_tail,
 )
 
 from .vector_inputs import digest_of, growing_stream, page_stream, row_chunks
 
+FULL_BYTES = 64 * 1024 * 1024
+VERSIONS = {
+    "page-delta-v1": DeltaVersion.V1,
+    "page-delta-v2": DeltaVersion.V2,
+    "page-delta-v3": DeltaVersion.V3,
+}
+# Of the flat base and of the deltas, lowered where the vectors' makers lowered them.
+OBJECT_BYTES = {
+    "page-delta-v1": (4099, FULL_BYTES),
+    "page-delta-v2": (4099, 2053),
+    "page-delta-v3": (FULL_BYTES, FULL_BYTES),
+}
 ROW_BYTES = {"target_ckv": 3, "sparse_indexer": 1, "mtp_draft_kv": 2}
 
 
@@ -93,7 +108,7 @@ def flat_of_a_rank(inputs: Inputs, store: str) -> None:
 def flat_single(inputs: Inputs, store: str) -> None:
     entry = inputs.entries[store]
     stream = page_stream(inputs.layout(store), label=store, counts=entry["block_counts"])
-    inputs.publish_flat(store, stream, object_bytes=64 * 1024 * 1024)
+    inputs.publish_flat(store, stream, object_bytes=FULL_BYTES)
 
 
 def legacy_pages(inputs: Inputs, store: str) -> None:
@@ -137,6 +152,29 @@ def rows_tail(inputs: Inputs, store: str) -> None:
     )
 
 
+def page_deltas(inputs: Inputs, store: str) -> None:
+    """The first span flat, every longer one on the span before it; v2 re-bases its third extension."""
+    version = VERSIONS[store]
+    names = [name for name in inputs.entries if name.startswith(f"{store}-")]
+    flat_bytes, delta_bytes = OBJECT_BYTES[store]
+    inputs.publish_flat(names[0], inputs.growing(names[0], label=store), object_bytes=flat_bytes)
+    for shorter, longer in itertools.pairwise(names):
+        publish_page_delta(
+            inputs.root,
+            extension=PageExtension(
+                version=version,
+                identity=inputs.identity(longer),
+                layout=inputs.layout(longer),
+                base_context_digest=inputs.context(shorter),
+                context_digest=inputs.context(longer),
+                committed_tokens=inputs.entries[longer]["span_tokens"],
+                stream=inputs.growing(longer, label=store),
+                object_bytes=delta_bytes,
+            ),
+            new_id=inputs.new_id,
+        )
+
+
 STORES: dict[str, Callable[[Inputs, str], None]] = {
     "flat-v2-tp4/rank0": flat_of_a_rank,
     "flat-v2-tp4/rank1": flat_of_a_rank,
@@ -147,6 +185,9 @@ STORES: dict[str, Callable[[Inputs, str], None]] = {
     "release-0.1.0a2-chunks": legacy_pages,
     "legacy-rows": legacy_rows,
     "rows-tail-cow": rows_tail,
+    "page-delta-v1": page_deltas,
+    "page-delta-v2": page_deltas,
+    "page-delta-v3": page_deltas,
 }
 
 
@@ -154,7 +195,7 @@ STORES: dict[str, Callable[[Inputs, str], None]] = {
 def inputs(shared_dir: Path, tmp_path: Path) -> Inputs:
     """The index of the vectors."""
     index = json.loads((shared_dir / "vectors" / "index.json").read_bytes())
-    numbers = count()
+    numbers = itertools.count()
     return Inputs(
         entries={entry["id"]: entry for entry in index["entries"]},
         layouts={

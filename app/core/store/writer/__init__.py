@@ -6,6 +6,7 @@ from app.core.store.writer.chunks import BATCH_CHUNKS, NewChunk, page_chunks, ro
 from app.core.store.writer.extents import BATCH_OBJECTS, cut
 from app.core.store.writer.flat import PublishedSnapshot, publish_flat
 from app.core.store.writer.legacy import PublishedChunks, publish_legacy
+from app.core.store.writer.page_delta import PageExtension, PublishedDelta, publish_page_delta
 from app.core.store.writer.row_tail import publish_row_tail
 
 __all__ = [
@@ -15,8 +16,10 @@ __all__ = [
     "SYSTEM_CALLS",
     "FileCalls",
     "NewChunk",
+    "PageExtension",
     "PublishedAliases",
     "PublishedChunks",
+    "PublishedDelta",
     "PublishedSnapshot",
     "alias_boundaries",
     "cut",
@@ -24,6 +27,7 @@ __all__ = [
     "publish_aliases",
     "publish_flat",
     "publish_legacy",
+    "publish_page_delta",
     "publish_row_tail",
     "row_chunk",
 ]

@@ -13,7 +13,7 @@ BATCH_OBJECTS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredStream:
+class StoredExtents:
     """A stream that lies in objects: where each extent is, and the digest of the whole."""
 
     objects: tuple[ObjectDescriptor, ...]
@@ -32,7 +32,38 @@ def cut(stream: memoryview, *, object_bytes: int) -> Iterator[list[memoryview]]:
         yield objects[index : index + BATCH_OBJECTS]
 
 
-def store_stream(publication: Publication, *, batches: Iterable[Sequence[memoryview]]) -> StoredStream:
+def fill(parts: Iterable[memoryview], *, object_bytes: int) -> Iterator[list[memoryview]]:
+    """A stream that comes in parts as batches of objects, in buffers that serve again for the next batch.
+
+    Args:
+        parts: the stream in order; a part may be overwritten when the next one is asked for.
+        object_bytes: size of every object but the last.
+    """
+    buffers: list[bytearray] = []
+    batch: list[memoryview] = []
+    used = 0
+    for part in parts:
+        taken = 0
+        while taken < len(part):
+            if len(buffers) == len(batch):
+                buffers.append(bytearray(object_bytes))
+            size = min(object_bytes - used, len(part) - taken)
+            buffers[len(batch)][used : used + size] = part[taken : taken + size]
+            used += size
+            taken += size
+            if used == object_bytes:
+                batch.append(memoryview(buffers[len(batch)]))
+                used = 0
+            if len(batch) == BATCH_OBJECTS:
+                yield batch
+                batch = []
+    if used:
+        batch.append(memoryview(buffers[len(batch)])[:used])
+    if batch:
+        yield batch
+
+
+def store_stream(publication: Publication, *, batches: Iterable[Sequence[memoryview]]) -> StoredExtents:
     """Publish the objects of a stream and hash it in order while they are written (store-format §12)."""
     running = RunningDigest()
     objects: list[ObjectDescriptor] = []
@@ -41,7 +72,7 @@ def store_stream(publication: Publication, *, batches: Iterable[Sequence[memoryv
         for digest, buffer in zip(digests, batch, strict=True):
             start = objects[-1].end if objects else 0
             objects.append(ObjectDescriptor(sha256=digest, start=start, end=start + len(buffer)))
-    return StoredStream(objects=tuple(objects), sha256=running.digest())
+    return StoredExtents(objects=tuple(objects), sha256=running.digest())
 
 
 def _update(running: RunningDigest, buffers: Sequence[memoryview]) -> None:

@@ -9,7 +9,8 @@ from app.core.store.identity import CacheIdentity
 from app.core.store.layout import DocumentName
 from app.core.store.manifest import encode_flat_manifest
 from app.core.store.writer.calls import SYSTEM_CALLS, FileCalls
-from app.core.store.writer.extents import store_stream
+from app.core.store.writer.documents import store_root
+from app.core.store.writer.extents import StoredExtents, store_stream
 from app.core.store.writer.publication import publishing
 
 
@@ -47,14 +48,12 @@ def publish_flat(
         identity: of the rank; with ``context_digest`` it names the entry.
         committed_tokens: span of the prefix.
         object_bytes: size of every object but the last, 1 … 64 MiB.
-        batches: the stream cut into objects, at most two at a time; each must stay unchanged until the
-            next batch is asked for.
+        batches: the stream cut into objects, two at a time; unchanged until the next batch is asked for.
         new_id: a source of 32 hexadecimal characters nobody else uses.
-        calls: the system calls to use.
 
     Raises:
-        IntegrityError: another root document, or something that is no file, stands under a name; nothing
-            was overwritten.
+        FormatError, IncompatibleError: the objects make no valid entry; no document was written.
+        IntegrityError: something else stands under a name; nothing was overwritten.
         ResourceError: the file system refused (full, read-only, no permission).
     """
     name = DocumentName(storage_key=identity.storage_key, context_digest=context_digest)
@@ -68,7 +67,11 @@ def publish_flat(
             objects=stream.objects,
             snapshot_sha256=stream.sha256,
         )
-        publication.store_document(name.path, document=document)
+        store_root(publication, identity=identity, name=name, document=document)
+    return _published(name, document=document, stream=stream)
+
+
+def _published(name: DocumentName, *, document: bytes, stream: StoredExtents) -> PublishedSnapshot:
     return PublishedSnapshot(
         name=name,
         manifest_sha256=sha256(document),

@@ -8,9 +8,9 @@ from app.core.digest import Digest, sha256
 from app.core.store.identity import CacheIdentity
 from app.core.store.layout import DocumentName
 from app.core.store.manifest import ChunkDescriptor, encode_legacy_manifest
-from app.core.store.manifest.descriptors import verify_ranges
 from app.core.store.writer.calls import SYSTEM_CALLS, FileCalls
 from app.core.store.writer.chunks import NewChunk, store_chunks
+from app.core.store.writer.documents import store_root
 from app.core.store.writer.publication import publishing
 
 
@@ -59,16 +59,13 @@ def publish_legacy(
     with publishing(root, new_id=new_id, calls=calls) as publication:
         stored = store_chunks(publication, chunks=chunks, required=identity.required_records)
         committed_tokens = stored[-1].end if stored else 0
-        verify_ranges(
-            stored, chunk_tokens=identity.chunk_tokens, committed_tokens=committed_tokens, subject="chunks"
-        )
         document = encode_legacy_manifest(
             identity=identity,
             context_digest=context_digest,
             committed_tokens=committed_tokens,
             chunks=stored,
         )
-        publication.store_document(name.path, document=document)
+        store_root(publication, identity=identity, name=name, document=document)
     return PublishedChunks(
         name=name, manifest_sha256=sha256(document), committed_tokens=committed_tokens, chunks=stored
     )

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from app.core.digest import Digest, sha256
-from app.core.errors import PlanError, shown
 from app.core.store.entry import Entry, find_entry
 from app.core.store.files import RootFiles
-from app.core.store.identity import CacheIdentity, PublicationSchema
+from app.core.store.identity import CacheIdentity
 from app.core.store.layout import DocumentName
 from app.core.store.lookup import Depth, verify_entry
 from app.core.store.manifest import StorageMode, encode_row_tail
 from app.core.store.manifest.descriptors import verify_ranges
 from app.core.store.writer.calls import SYSTEM_CALLS, FileCalls
 from app.core.store.writer.chunks import NewChunk, store_chunks
+from app.core.store.writer.documents import store_root
 from app.core.store.writer.legacy import PublishedChunks
 from app.core.store.writer.publication import Publication, publishing
 from app.core.store.writer.segments import store_chain
@@ -42,18 +42,12 @@ def publish_row_tail(
         calls: the system calls to use.
 
     Raises:
-        PlanError: the identity is not published this way.
-        AbsentError, IncompatibleError: the base is not there, or not of this identity.
+        AbsentError: the base is not there.
+        IncompatibleError: the base is of another identity, or the identity is not published this way.
         FormatError, IntegrityError: the base is corrupt, the chunks do not extend it, or something else
             stands under a name; no document was written or replaced.
         ResourceError: the file system refused (full, read-only, no permission).
     """
-    if identity.publication_schema is not PublicationSchema.TAIL_COW_V1:
-        raise PlanError(
-            "publication schema",
-            expected=PublicationSchema.TAIL_COW_V1,
-            found=shown(identity.publication_schema),
-        )
     name = DocumentName(storage_key=identity.storage_key, context_digest=context_digest)
     with publishing(root, new_id=new_id, calls=calls) as publication:
         base = _read_base(root, identity=identity, context_digest=base_context_digest)
@@ -80,7 +74,7 @@ def _extend(
     verify_ranges(
         (*reused, *stored),
         chunk_tokens=identity.chunk_tokens,
-        committed_tokens=max(committed_tokens, base.committed_tokens + 1),
+        committed_tokens=committed_tokens,
         subject="chunks",
     )
     document = encode_row_tail(
@@ -94,7 +88,7 @@ def _extend(
         base_tail_segment_sha256=segments[-1] if segments else None,
         tail_chunks=stored,
     )
-    publication.store_document(name.path, document=document)
+    store_root(publication, identity=identity, name=name, document=document)
     return PublishedChunks(
         name=name, manifest_sha256=sha256(document), committed_tokens=committed_tokens, chunks=stored
     )
