@@ -3,10 +3,8 @@
 import os
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
-from enum import IntEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,9 +13,19 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from app.cli.progress import progress_bar
-from app.core.canonical_json import JsonObject, encode_canonical
+from app.cli.store_console import (
+    ExitCode,
+    InputError,
+    errors_shown,
+    print_json,
+    print_pairs,
+    read_layout,
+)
+from app.cli.store_lookup import LOOKUP_HELP, look_up
+from app.cli.store_verify import VERIFY_HELP, verify_entry
+from app.core.canonical_json import JsonObject
 from app.core.digest import Digest
-from app.core.errors import AbsentError, CoreError, PlanError
+from app.core.errors import AbsentError, CoreError
 from app.core.restore.buffers import BufferPool
 from app.core.restore.execute import RankOrder, restore_rank
 from app.core.restore.host_device import HostDevice
@@ -27,25 +35,17 @@ from app.core.restore.reader import BoundedReader, list_documents, read_document
 from app.core.restore.report import RankOutcome, RankReport
 from app.core.store.layout import MAX_OBJECT_BYTES, DocumentName
 from app.core.store.manifest import FlatSnapshotManifest, parse_flat_manifest
-from app.core.store.snapshot import PageLayout, parse_page_layout
+from app.core.store.snapshot import PageLayout
 from app.core.store.synth import SynthesizedSnapshot, synthesize_store
 
-store_app = typer.Typer(no_args_is_help=True, help="Look into SparkCache stores: restore and synthesise.")
-
-
-class ExitCode(IntEnum):
-    """What ``restore`` and ``synth`` say to a shell."""
-
-    RESTORED = 0
-    CORRUPT = 1
-    UNREADABLE = 2
-    ABSENT = 3
-    INCOMPATIBLE = 4
-    FAILED = 5
-
+store_app = typer.Typer(
+    no_args_is_help=True, help="Look into SparkCache stores: look up, verify, restore and synthesise."
+)
+store_app.command("lookup", help=LOOKUP_HELP)(look_up)
+store_app.command("verify", help=VERIFY_HELP)(verify_entry)
 
 _EXIT_CODES = {
-    RankOutcome.RESTORED: ExitCode.RESTORED,
+    RankOutcome.RESTORED: ExitCode.SUCCESS,
     RankOutcome.CORRUPT: ExitCode.CORRUPT,
     RankOutcome.ABSENT: ExitCode.ABSENT,
     RankOutcome.INCOMPATIBLE: ExitCode.INCOMPATIBLE,
@@ -63,10 +63,6 @@ Exit codes: 0 made, 2 usage, 5 failed.
 """
 
 
-class _InputError(Exception):
-    """An argument or a file it names cannot be used as it is."""
-
-
 @store_app.command(help=_RESTORE_HELP)
 def restore(
     path: Annotated[Path, typer.Argument(help="The rank-local root.")],
@@ -78,14 +74,14 @@ def restore(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Restore, print, and leave with the outcome's code."""
-    with _errors_shown(as_json=as_json):
+    with errors_shown(as_json=as_json):
         if device != "host":
-            raise _InputError(f"device {device}: not available in this build, expected host")
-        page_layout = _read_layout(layout)
+            raise InputError(f"device {device}: not available in this build, expected host")
+        page_layout = read_layout(layout)
         name = _find_document(path, context=context, storage_key=storage_key)
         report = _restore(path, name=name, layout=page_layout, readers=readers)
         if as_json:
-            _print_json(report.to_document())
+            print_json(report.to_document())
         else:
             _print_report(report, name=name)
         raise typer.Exit(_EXIT_CODES[report.outcome])
@@ -101,7 +97,7 @@ def synth(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Write the store with a progress bar on standard error."""
-    with _errors_shown(as_json=as_json):
+    with errors_shown(as_json=as_json):
         with progress_bar("synth", total=ranks * byte_count) as told:
             made = synthesize_store(
                 path,
@@ -114,9 +110,9 @@ def synth(
         _write_layout(path / "layout.json", layout=made.layout)
         document = _describe_store(made)
         if as_json:
-            _print_json(document)
+            print_json(document)
         else:
-            _print_pairs({key: str(value) for key, value in document.items() if key != "ranks"})
+            print_pairs({key: str(value) for key, value in document.items() if key != "ranks"})
 
 
 def _restore(path: Path, *, name: DocumentName, layout: PageLayout, readers: int) -> RankReport:
@@ -161,23 +157,14 @@ def _half_of_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
-def _read_layout(path: Path) -> PageLayout:
-    try:
-        return parse_page_layout(path.read_bytes(), subject=f"layout {path}")
-    except OSError as error:
-        raise _InputError(f"layout {path}: expected a readable file, found {error.strerror}") from None
-    except CoreError as error:
-        raise _InputError(str(error)) from None
-
-
 def _find_document(path: Path, *, context: str, storage_key: str | None) -> DocumentName:
     try:
         wanted = Digest.parse(context, subject="--context")
         key = None if storage_key is None else Digest.parse(storage_key, subject="--storage-key")
     except CoreError as error:
-        raise _InputError(str(error)) from None
+        raise InputError(str(error)) from None
     if not path.is_dir():
-        raise _InputError(f"root {path}: expected a folder, found none")
+        raise InputError(f"root {path}: expected a folder, found none")
     if key is not None:
         return DocumentName(storage_key=key, context_digest=wanted)
     found = [name for name in list_documents(path) if name.context_digest == wanted]
@@ -185,7 +172,7 @@ def _find_document(path: Path, *, context: str, storage_key: str | None) -> Docu
         raise AbsentError(f"root {path}", expected=f"an entry for context {wanted}", found="none")
     if len(found) > 1:
         keys = ", ".join(name.storage_key for name in found)
-        raise _InputError(
+        raise InputError(
             f"context {wanted}: expected one storage key, found {keys}; choose with --storage-key"
         )
     return found[0]
@@ -200,13 +187,13 @@ def _write_layout(path: Path, *, layout: PageLayout) -> None:
             path.hardlink_to(temporary)
         except FileExistsError:
             if path.read_bytes() != layout.canonical:
-                raise _InputError(
+                raise InputError(
                     f"layout {path}: expected nothing or the same layout, found another"
                 ) from None
         finally:
             temporary.unlink()
     except OSError as error:
-        raise _InputError(f"layout {path}: expected a writable place, found {error.strerror}") from None
+        raise InputError(f"layout {path}: expected a writable place, found {error.strerror}") from None
 
 
 def _describe_store(made: SynthesizedSnapshot) -> JsonObject:
@@ -229,41 +216,6 @@ def _describe_store(made: SynthesizedSnapshot) -> JsonObject:
     }
 
 
-@contextmanager
-def _errors_shown(*, as_json: bool) -> Iterator[None]:
-    """Turn what the core and the file system say into a line or a document and an exit code."""
-    try:
-        yield
-    except _InputError as error:
-        _show_error({"outcome": "unreadable", "error": str(error)}, as_json=as_json)
-        raise typer.Exit(ExitCode.UNREADABLE) from None
-    except CoreError as error:
-        absent = isinstance(error, AbsentError)
-        usage = isinstance(error, PlanError)
-        outcome = "absent" if absent else "unreadable" if usage else "failed"
-        _show_error({"outcome": outcome, "error": str(error)}, as_json=as_json)
-        code = ExitCode.ABSENT if absent else ExitCode.UNREADABLE if usage else ExitCode.FAILED
-        raise typer.Exit(code) from None
-
-
-def _show_error(document: JsonObject, *, as_json: bool) -> None:
-    if as_json:
-        _print_json(document)
-    else:
-        typer.echo(f"{document['outcome']}: {document['error']}", err=True)
-
-
-def _print_json(document: JsonObject) -> None:
-    typer.echo(encode_canonical(document).decode("ascii"))
-
-
-def _print_pairs(pairs: dict[str, str]) -> None:
-    table = Table(show_header=False)
-    for key, value in pairs.items():
-        table.add_row(key, value)
-    Console().print(table)
-
-
 def _print_report(report: RankReport, *, name: DocumentName) -> None:
     rows = {"outcome": report.outcome.value, "context": str(name.context_digest)}
     if report.problem is not None:
@@ -275,7 +227,7 @@ def _print_report(report: RankReport, *, name: DocumentName) -> None:
         "readers": str(report.readers),
         "stream digest": report.stream_digest.value,
     }
-    _print_pairs(rows)
+    print_pairs(rows)
     _print_phases(report)
     if report.layers:
         _print_layers(report)

@@ -1,6 +1,5 @@
 """All that can be said of an entry: lookup at level *full*, then header, stream and decoding (§13.3)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -85,7 +84,6 @@ def verify(
     mode: StorageMode | None = None,
     layout: PageLayout | None = None,
     entry_bytes: int = DEFAULT_ENTRY_BYTES,
-    progress: Callable[[int], None] | None = None,
 ) -> Verification:
     """Look an entry up, read every byte of it and take it apart.
 
@@ -97,7 +95,6 @@ def verify(
             Row mode also tries an alias.
         layout: needed to cut a page stream into layers; without it streams are made sure of, not cut.
         entry_bytes: the most bytes of objects the operator allows.
-        progress: told the bytes decoded so far.
 
     Raises:
         ResourceError: the machine, not the store, stood in the way; there is no answer.
@@ -109,8 +106,8 @@ def verify(
         _verify_allowed(entry, entry_bytes=entry_bytes)
         verify_entry(files, entry=entry, depth=Depth.FULL)
         if _is_pages(entry, mode=mode):
-            return _verify_pages(files, entry=entry, layout=layout, progress=progress or _ignore)
-        return _verify_rows(files, entry=entry, progress=progress or _ignore)
+            return _verify_pages(files, entry=entry, layout=layout)
+        return _verify_rows(files, entry=entry)
     except StoreError as error:
         return Verification(
             outcome=VerifyOutcome(outcome_of(error)), stage=error.stage, entry=entry, problem=error
@@ -141,9 +138,7 @@ def _is_pages(entry: Entry, *, mode: StorageMode | None) -> bool:
     return mode is not StorageMode.ROWS and document.identity.stores_pages
 
 
-def _verify_pages(
-    files: StoreFiles, *, entry: Entry, layout: PageLayout | None, progress: Callable[[int], None]
-) -> Verification:
+def _verify_pages(files: StoreFiles, *, entry: Entry, layout: PageLayout | None) -> Verification:
     if layout is None:
         return Verification(
             outcome=VerifyOutcome.VERIFIED,
@@ -154,11 +149,8 @@ def _verify_pages(
         )
     decoding = PageDecoding(files, entry=entry, layout=layout)
     digests = [RunningDigest() for _ in decoding.layers]
-    done = 0
     for block in decoding.blocks():
         digests[block.layer.index].update(block.memory)
-        done += len(block.memory)
-        progress(done)
     return Verification(
         outcome=VerifyOutcome.VERIFIED,
         stage=Stage.STREAM,
@@ -176,13 +168,12 @@ def _verify_pages(
     )
 
 
-def _verify_rows(files: StoreFiles, *, entry: Entry, progress: Callable[[int], None]) -> Verification:
+def _verify_rows(files: StoreFiles, *, entry: Entry) -> Verification:
     digests: dict[RecordKind, RunningDigest] = {}
     sizes: dict[RecordKind, int] = {}
     for block in decode_rows(files, entry=entry):
         digests.setdefault(block.kind, RunningDigest()).update(block.memory)
         sizes[block.kind] = sizes.get(block.kind, 0) + len(block.memory)
-        progress(sum(sizes.values()))
     return Verification(
         outcome=VerifyOutcome.VERIFIED,
         stage=Stage.STREAM,
@@ -193,7 +184,3 @@ def _verify_rows(files: StoreFiles, *, entry: Entry, progress: Callable[[int], N
         ),
         note=why_positions_are_unknown(entry.identity),
     )
-
-
-def _ignore(_: int) -> None:
-    """Nobody wants to know."""
