@@ -29,7 +29,7 @@ from app.core.restore.kernels import copy_bytes
 from app.core.restore.plan import PlannedObject, RestoreLimits, RestorePlan, plan_restore
 from app.core.restore.reader import BoundedReader, Load
 from app.core.restore.report import Problem, ProblemCode, RankOutcome, RankReport, StreamDigestState
-from app.core.restore.stream import StreamDigest
+from app.core.restore.stream import PinnedStream, StreamCheck, StreamDigest
 from app.core.restore.timeline import Clock, Phase, Timeline
 from app.core.store.identity import CacheIdentity
 from app.core.store.layout import DocumentName
@@ -60,6 +60,11 @@ class RankOrder:
         storage_key: where the root document is filed.
         span_tokens: the wanted span, or ``None`` for the stored one.
         manifest_sha256: the root document that was registered; any other one is an integrity error.
+        stream_pinned: that document passed a complete check before, stream digest included, so the serial
+            digest need not be computed again.
+
+    Raises:
+        ValueError: pinned without saying which document.
     """
 
     identity: CacheIdentity | None
@@ -68,6 +73,11 @@ class RankOrder:
     layout: PageLayout
     span_tokens: int | None = None
     manifest_sha256: Digest | None = None
+    stream_pinned: bool = False
+
+    def __post_init__(self) -> None:
+        if self.stream_pinned and self.manifest_sha256 is None:
+            raise ValueError("stream_pinned: expected with the manifest_sha256 it holds for, found without")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +152,7 @@ class _Run:
         self._device = device
         self._clock = clock
         self._timeline = Timeline(clock)
-        self._stream: StreamDigest | None = None
+        self._stream: StreamCheck | None = None
         self._upcoming: deque[PlannedObject] = deque()
         self._started: deque[Load] = deque()
         self._loads: list[Load] = []
@@ -165,7 +175,7 @@ class _Run:
         with self._timeline.phase(Phase.RESERVATION):
             pages = self._device.reserve(plan.layout, block_counts=plan.block_counts)
             self._pages = pages
-        self._stream = StreamDigest()
+        self._stream = PinnedStream() if self._order.stream_pinned else StreamDigest()
         self._upcoming.extend(item for batch in plan.batches for item in batch)
         for batch in plan.batches:
             if cancelled():
@@ -249,7 +259,7 @@ class _Run:
             batch_objects=min(contract.batch_objects, buffers.count),
         )
 
-    def _authenticate(self, count: int, *, stream: StreamDigest) -> list[Load]:
+    def _authenticate(self, count: int, *, stream: StreamCheck) -> list[Load]:
         """Steps 4 and 8: every object of the batch is authentic, or none of it goes any further."""
         self._start_reads(count, stream=stream)
         loads = [self._started.popleft() for _ in range(count)]
@@ -259,7 +269,7 @@ class _Run:
                 load.authentic.result()
         return loads
 
-    def _start_reads(self, count: int, *, stream: StreamDigest) -> None:
+    def _start_reads(self, count: int, *, stream: StreamCheck) -> None:
         if len(self._started) >= count:
             return
         with self._timeline.phase(Phase.BUFFER_WAIT):
@@ -271,7 +281,7 @@ class _Run:
                 size = self._upcoming[0].descriptor.byte_count
                 self._start(buffers.take(size, holders=_HOLDERS), stream=stream)
 
-    def _read_ahead(self, *, stream: StreamDigest) -> None:
+    def _read_ahead(self, *, stream: StreamCheck) -> None:
         """Start what buffers are free for; placement of this batch goes on meanwhile (step 8)."""
         if self._objects == 1:
             return
@@ -282,7 +292,7 @@ class _Run:
                 return
             self._start(buffer, stream=stream)
 
-    def _start(self, buffer: PooledBuffer, *, stream: StreamDigest) -> None:
+    def _start(self, buffer: PooledBuffer, *, stream: StreamCheck) -> None:
         load = self._reader.start(self._upcoming.popleft(), buffer=buffer, clock=self._clock)
         self._loads.append(load)
         self._started.append(load)
@@ -319,13 +329,13 @@ class _Run:
             bytes_total=plan.source_bytes,
         )
 
-    def _finish(self, plan: RestorePlan, *, stream: StreamDigest) -> None:
+    def _finish(self, plan: RestorePlan, *, stream: StreamCheck) -> None:
         """Steps 9, 10 and 11: the stream digest must agree before the transaction may settle."""
         with self._timeline.phase(Phase.STREAM_DIGEST_WAIT):
             found = stream.finish()
-        if found != plan.snapshot_sha256:
-            raise IntegrityError("stream", expected=plan.snapshot_sha256, found=found, stage=Stage.STREAM)
-        self._stream_digest = StreamDigestState.RECOMPUTED
+        if found not in (None, plan.snapshot_sha256):
+            raise IntegrityError("stream", expected=plan.snapshot_sha256, found=str(found), stage=Stage.STREAM)
+        self._stream_digest = StreamDigestState.PINNED if found is None else StreamDigestState.RECOMPUTED
         with self._timeline.phase(Phase.FINAL_COMPLETION):
             placement = self._placement
             if placement is None:

@@ -81,9 +81,10 @@ class ProblemCode(StrEnum):
 
 
 class StreamDigestState(StrEnum):
-    """Whether the digest over the whole stream was computed again and agreed."""
+    """Whether the digest over the whole stream was computed again and agreed, or had been before (pinned)."""
 
     RECOMPUTED = "recomputed"
+    PINNED = "pinned"
     NOT_REACHED = "not_reached"
 
 
@@ -222,7 +223,7 @@ def _fields_of(value: Problem | Interval | PlacementStats | LayerDigest) -> Json
 
 def _check_outcome(report: RankReport) -> None:
     restored = report.outcome is RankOutcome.RESTORED
-    whole = report.statistics is not None and report.stream_digest is StreamDigestState.RECOMPUTED
+    whole = report.statistics is not None and report.stream_digest is not StreamDigestState.NOT_REACHED
     if restored != (report.problem is None) or (restored and not whole):
         raise FormatError(
             _SUBJECT,

@@ -2,9 +2,41 @@
 
 import threading
 from queue import SimpleQueue
+from typing import Protocol
 
 from app.core.digest import Digest, RunningDigest
 from app.core.restore.reader import Load
+
+
+class StreamCheck(Protocol):
+    """What the executor asks of whoever vouches for the order of the stream's objects."""
+
+    def follow(self, load: Load) -> None:
+        """Announce the next load of the stream; one hold on its buffer becomes the check's."""
+
+    def finish(self) -> Digest | None:
+        """The digest over everything announced, or ``None`` where it was established before."""
+
+    def abandon(self) -> None:
+        """Stop; every announced load is filled by now."""
+
+
+class PinnedStream:
+    """The root document was pinned by a complete check: authentic objects in its order are the stream.
+
+    Every object is still authenticated. What a second digest over all of them could add was established
+    once, for this very document (restore-contract §14).
+    """
+
+    def follow(self, load: Load) -> None:
+        """Nothing will be computed: let go of the buffer at once."""
+        load.buffer.let_go()
+
+    def finish(self) -> None:
+        """See ``StreamCheck.finish``."""
+
+    def abandon(self) -> None:
+        """Nothing runs."""
 
 
 class StreamDigest:
