@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from app.core.canonical_json import JsonObject, decode_strict, encode_canonical
 from app.core.errors import AbsentError, CoreError, PlanError
@@ -116,7 +116,7 @@ def print_json(document: JsonObject) -> None:
 
 def print_pairs(pairs: dict[str, str]) -> None:
     """A table of names and values on standard output."""
-    table = Table(show_header=False)
+    table = Table(Column(), Column(overflow="fold"), show_header=False)
     for key, value in pairs.items():
         table.add_row(key, value)
     Console().print(table)

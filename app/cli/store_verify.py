@@ -86,7 +86,7 @@ def _describe(found: Verification) -> JsonObject:
 
 def _print(found: Verification) -> None:
     print_pairs({key: str(value) for key, value in _summarize(found).items() if value is not None})
-    table = Table("content", Column("bytes", justify="right"), "sha256")
+    table = Table("content", Column("bytes", justify="right"), Column("sha256", overflow="fold"))
     for layer in found.layers:
         table.add_row(layer.name, f"{layer.byte_count:,}", layer.sha256)
     for record in found.records:

@@ -12,7 +12,7 @@ from .page import fill
 
 INSIDE = [
     "app/__init__.py",
-    "app/core/store/manifest.py",
+    "app/core/store/manifest/flat.py",
     "app/core/qualify/rules/placement.py",
     "app/core/qualify/schemas.json",
     "app/restores/service.py",
