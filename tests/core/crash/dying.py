@@ -1,10 +1,11 @@
 """``python -m tests.core.crash.dying SCENARIO FOLDER``: publish, and die at each system call in turn.
 
-Each publication runs in a process of its own, below a folder of its own: ``FOLDER/whole`` to its end, then
-``FOLDER/1``, ``FOLDER/2`` … killed before that call, and ``FOLDER/7t`` killed half way through writing.
+Each publication runs in a process of its own, below a copy of ``FOLDER/before``: ``FOLDER/whole`` to its end,
+then ``FOLDER/1``, ``FOLDER/2`` … killed before that call, and ``FOLDER/7t`` killed half way through writing.
 """
 
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,10 @@ class Death:
 def main(name: str, folder: str) -> None:
     """Kill the scenario's publication everywhere."""
     scenario, place = SCENARIOS[name], Path(folder)
+    before = Death(step=0, torn=False, base=place / "before")
+    before.base.mkdir(parents=True)
+    if scenario.prepare is not None:
+        scenario.prepare(before.root, SYSTEM_CALLS, "prepare")
     whole = Death(step=0, torn=False, base=place / "whole")
     if run(scenario, death=whole) != 0:
         sys.exit(f"{name}: expected to end when nobody kills it")
@@ -48,10 +53,8 @@ def main(name: str, folder: str) -> None:
 
 
 def run(scenario: Scenario, *, death: Death) -> int:
-    """Prepare the root, publish in a child, and say how the child ended."""
-    death.base.mkdir(parents=True)
-    if scenario.prepare is not None:
-        scenario.prepare(death.root, SYSTEM_CALLS, "prepare")
+    """Publish in a child, beside what the preparation left, and say how the child ended."""
+    shutil.copytree(death.base.with_name("before"), death.base)
     child = os.fork()
     if child == 0:
         calls = dying(death.step, torn=death.torn, log=death.base.with_suffix(".log"))

@@ -32,11 +32,12 @@ def cut(stream: memoryview, *, object_bytes: int) -> Iterator[list[memoryview]]:
         yield objects[index : index + BATCH_OBJECTS]
 
 
-def fill(parts: Iterable[memoryview], *, object_bytes: int) -> Iterator[list[memoryview]]:
+def fill(parts: Iterable[memoryview], *, stream_bytes: int, object_bytes: int) -> Iterator[list[memoryview]]:
     """A stream that comes in parts as batches of objects, in buffers that serve again for the next batch.
 
     Args:
         parts: the stream in order; a part may be overwritten when the next one is asked for.
+        stream_bytes: length of the stream, or an upper bound.
         object_bytes: size of every object but the last.
     """
     buffers: list[bytearray] = []
@@ -46,7 +47,7 @@ def fill(parts: Iterable[memoryview], *, object_bytes: int) -> Iterator[list[mem
         taken = 0
         while taken < len(part):
             if len(buffers) == len(batch):
-                buffers.append(bytearray(object_bytes))
+                buffers.append(bytearray(min(object_bytes, stream_bytes)))
             size = min(object_bytes - used, len(part) - taken)
             buffers[len(batch)][used : used + size] = part[taken : taken + size]
             used += size

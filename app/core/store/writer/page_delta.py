@@ -218,7 +218,8 @@ def _store_tail(
         )
     if len(tail.parts[0]) > size:
         raise PlanError("delta object size", expected=f"at least {len(tail.parts[0])}", found=str(size))
-    stored = store_stream(publication, batches=fill(tail.parts, object_bytes=size))
+    batches = fill(tail.parts, stream_bytes=tail.byte_count, object_bytes=size)
+    stored = store_stream(publication, batches=batches)
     return ExtentPayload(
         objects=stored.objects, encoded_bytes=stored.byte_count, object_bytes=size, sha256=stored.sha256
     )
