@@ -17,6 +17,7 @@ from app.config import Settings, settings
 from app.processes import Child, ChildSpec, inherited_environment, reap_leftovers
 from app.queue import device_queue
 from workers.control_client import ControlClient, ControlError, ControlUnreachableError, open_client
+from workers.deep_check import DeepChecker
 from workers.devices import device_kind
 from workers.inventory import scan
 
@@ -27,6 +28,7 @@ FIRST_RESTART_S: Final = 0.5
 LONGEST_RESTART_S: Final = 30.0
 # A worker that ran for so long was well: its next restart is quick again.
 WELL_AFTER_S: Final = 60.0
+MOST_PROBLEMS: Final = 1000
 
 
 @dataclass(slots=True)
@@ -49,6 +51,7 @@ class Agent:
         self._settings = chosen
         self._client = client
         self._clock = clock
+        self._checker = DeepChecker()
         self._workers = [Supervised(device=device) for device in chosen.devices]
         self._next_scan_s = 0.0
         self._registered = False
@@ -88,15 +91,34 @@ class Agent:
         """Tell the scan; send the documents that are not known yet, then tell it again."""
         result = scan(self._settings.store_roots)
         manifests = [found.to_wire() for found in result.found]
-        problems = [{"path": path, "detail": detail[:2000]} for path, detail in result.problems[:1000]]
+        told = [*result.problems, *self._checker.problems.items()][:MOST_PROBLEMS]
+        problems = [{"path": path, "detail": detail[:2000]} for path, detail in told]
         node = self._settings.node
-        missing = set(self._client.record_inventory(node, manifests=manifests, problems=problems))
-        for found in {one.sha256: one for one in result.found if one.sha256 in missing}.values():
+        wanted = self._client.record_inventory(node, manifests=manifests, problems=problems)
+        for found in {one.sha256: one for one in result.found if one.sha256 in wanted.missing}.values():
             self._client.send_document(
                 node, sha256=found.sha256, context_digest=found.name.context_digest, raw=found.raw
             )
-        if missing:
-            self._client.record_inventory(node, manifests=manifests, problems=problems)
+        if wanted.missing:
+            wanted = self._client.record_inventory(node, manifests=manifests, problems=problems)
+        for found in result.found:
+            if found.sha256 in wanted.unpinned:
+                self._checker.give(found)
+        self._pin_checked()
+
+    def _pin_checked(self) -> None:
+        for checked in self._checker.take():
+            found = checked.found
+            try:
+                self._client.pin_document(
+                    self._settings.node,
+                    sha256=found.sha256,
+                    root_path=str(found.root),
+                    stream_sha256=str(checked.stream_sha256),
+                )
+            except ControlUnreachableError:
+                self._checker.again(found)
+                raise
 
     def _look_after(self, worker: Supervised) -> None:
         now_s = self._clock()

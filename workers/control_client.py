@@ -48,6 +48,7 @@ class Claimed:
     root_document_sha256: str
     span_tokens: int
     layout: dict[str, Any]
+    stream_pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,14 @@ class Decision:
     decision: str | None
     epoch: int
     outcome: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedDocuments:
+    """Digests of root documents whose bytes, or whose complete check, the control plane does not have."""
+
+    missing: frozenset[str]
+    unpinned: frozenset[str]
 
 
 class ControlClient:
@@ -92,11 +101,17 @@ class ControlClient:
 
     def record_inventory(
         self, node: str, *, manifests: list[dict[str, str]], problems: list[dict[str, str]]
-    ) -> list[str]:
-        """Digests of the root documents the control plane does not have yet."""
+    ) -> WantedDocuments:
         body = {"manifests": manifests, "problems": problems}
         answer = self._call("PUT", f"/api/v1/nodes/{node}/inventory", body=body)
-        return cast(list[str], answer["missing_documents"])
+        return WantedDocuments(
+            missing=frozenset(answer["missing_documents"]),
+            unpinned=frozenset(answer["unpinned_documents"]),
+        )
+
+    def pin_document(self, node: str, *, sha256: str, root_path: str, stream_sha256: str) -> None:
+        path = f"/api/v1/nodes/{node}/documents/{sha256}/pin"
+        self._call("PUT", path, body={"root_path": root_path, "stream_sha256": stream_sha256})
 
     def send_document(self, node: str, *, sha256: str, context_digest: str, raw: bytes) -> None:
         path = f"/api/v1/nodes/{node}/documents/{sha256}?context_digest={context_digest}"
@@ -117,6 +132,7 @@ class ControlClient:
             root_document_sha256=answer["root_document_sha256"],
             span_tokens=answer["span_tokens"],
             layout=answer["layout"],
+            stream_pinned=answer["stream_pinned"],
             root_path=Path(answer["root_path"]),
         )
 

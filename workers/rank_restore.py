@@ -159,6 +159,7 @@ class RankWorker:
             layout=parse_page_layout(encode_canonical(claimed.layout)),
             span_tokens=claimed.span_tokens,
             manifest_sha256=Digest(claimed.root_document_sha256),
+            stream_pinned=claimed.stream_pinned,
         )
 
     def _make_room(self, order: RankOrder) -> None:

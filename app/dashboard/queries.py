@@ -130,6 +130,7 @@ def places(session: Session, *, snapshots: int) -> list[ManifestLocation]:
         .join(newest, same)
         .options(
             contains_eager(ManifestLocation.root_document).defer(RootDocument.document),
+            contains_eager(ManifestLocation.root_document).joinedload(RootDocument.pin),
             contains_eager(ManifestLocation.node),
         )
         .where(ManifestLocation.gone_at.is_(None))

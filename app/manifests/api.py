@@ -9,6 +9,8 @@ from app.manifests.schemas import (
     DocumentResource,
     InventoryBody,
     InventoryResource,
+    PinBody,
+    PinResource,
     PlaceResource,
     RankResource,
     SnapshotList,
@@ -41,8 +43,8 @@ def record_inventory(
     check_node(principal, node_name=name)
     sightings = [service.Sighting(**one.model_dump()) for one in body.manifests]
     problems = [one.model_dump() for one in body.problems]
-    missing = service.record_inventory(session, node_name=name, sightings=sightings, problems=problems)
-    return InventoryResource(missing_documents=list(missing))
+    wanted = service.record_inventory(session, node_name=name, sightings=sightings, problems=problems)
+    return InventoryResource(missing_documents=list(wanted.missing), unpinned_documents=list(wanted.unpinned))
 
 
 @node_router.put(
@@ -71,6 +73,26 @@ def record_document(
     return DocumentResource.model_validate(service.get_document(session, sha256=sha256))
 
 
+@node_router.put(
+    "/documents/{sha256}/pin",
+    operation_id="pin_root_document",
+    summary="Say that everything the document names was checked, stream digest included",
+    responses=problem_responses("other-node", "not-found", "refused"),
+)
+def pin_document(
+    name: NodeName, sha256: Hex64, body: PinBody, principal: NodeReporter, session: WriteSession
+) -> PinResource:
+    check_node(principal, node_name=name)
+    service.pin_document(
+        session,
+        sha256=sha256,
+        stream_sha256=body.stream_sha256,
+        node_name=name,
+        root_path=body.root_path,
+    )
+    return PinResource(sha256=sha256, pinned=True)
+
+
 def _resource(snapshot: service.Snapshot) -> SnapshotResource:
     ranks = [
         RankResource(
@@ -81,6 +103,7 @@ def _resource(snapshot: service.Snapshot) -> SnapshotResource:
                     away=place.node.name in snapshot.away,
                     root_path=place.root_path,
                     root_document_sha256=place.root_document_sha256,
+                    pinned=place.root_document.pin is not None,
                     first_seen_at=place.first_seen_at,
                 )
                 for place in snapshot.places.get(rank, ())

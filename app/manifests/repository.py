@@ -8,7 +8,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, joinedload
 
-from app.models import ManifestLocation, Node, RootDocument
+from app.models import ManifestLocation, ManifestPin, Node, RootDocument
 
 
 def document_names(session: Session, *, digests: Collection[str]) -> dict[str, tuple[str, str]]:
@@ -21,6 +21,17 @@ def document_names(session: Session, *, digests: Collection[str]) -> dict[str, t
 def add_document(session: Session, *, values: dict[str, object]) -> bool:
     statement = insert(RootDocument).values(**values).on_conflict_do_nothing().returning(RootDocument.sha256)
     return session.execute(statement).scalar_one_or_none() is not None
+
+
+def add_pin(session: Session, *, values: dict[str, object]) -> bool:
+    statement = insert(ManifestPin).values(**values).on_conflict_do_nothing()
+    return session.execute(statement.returning(ManifestPin.root_document_sha256)).first() is not None
+
+
+def pinned_documents(session: Session, *, digests: Collection[str]) -> set[str]:
+    """Those of these documents that passed a complete check."""
+    column = ManifestPin.root_document_sha256
+    return set(session.scalars(select(column).where(column.in_(digests))))
 
 
 def get_document(session: Session, *, sha256: str) -> RootDocument | None:
@@ -64,7 +75,10 @@ def locations(
         select(ManifestLocation)
         .join(ManifestLocation.root_document)
         .join(ManifestLocation.node)
-        .options(joinedload(ManifestLocation.root_document), joinedload(ManifestLocation.node))
+        .options(
+            joinedload(ManifestLocation.root_document).joinedload(RootDocument.pin),
+            joinedload(ManifestLocation.node),
+        )
         .where(RootDocument.context_digest == context_digest, ManifestLocation.gone_at.is_(None))
         .order_by(RootDocument.rank, Node.name, ManifestLocation.root_path)
     )

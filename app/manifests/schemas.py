@@ -34,9 +34,22 @@ class InventoryBody(Body):
 
 
 class InventoryResource(Resource):
-    """Root documents whose bytes the node still has to send."""
+    """What the control plane still wants from the node."""
 
-    missing_documents: list[Hex64]
+    missing_documents: list[Hex64] = Field(description="root documents whose bytes are to be sent")
+    unpinned_documents: list[Hex64] = Field(description="root documents nobody has checked completely")
+
+
+class PinBody(Body):
+    """A complete check was passed: every object authentic, the stream digest right."""
+
+    root_path: RootPath
+    stream_sha256: Hex64
+
+
+class PinResource(Resource):
+    sha256: Hex64
+    pinned: bool
 
 
 class DocumentResource(Resource):
@@ -56,6 +69,7 @@ class PlaceResource(Resource):
     away: bool
     root_path: str
     root_document_sha256: str
+    pinned: bool = Field(description="passed a complete check: every object and the stream digest")
     first_seen_at: datetime
 
 

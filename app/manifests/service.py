@@ -75,6 +75,7 @@ def _document_values(manifest: FlatSnapshotManifest, *, raw: bytes) -> dict[str,
     return {
         "sha256": str(manifest.sha256),
         "document": raw,
+        "stream_sha256": str(manifest.snapshot_sha256),
         "storage_key": str(identity.storage_key),
         "rank_zero_storage_key": str(identity.rank_zero_storage_key),
         "context_digest": str(manifest.context_digest),
@@ -86,15 +87,23 @@ def _document_values(manifest: FlatSnapshotManifest, *, raw: bytes) -> dict[str,
     }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the control plane still wants from a node about the root documents it sees.
+
+    Attributes:
+        missing: documents whose bytes are not here yet; their places are recorded only then.
+        unpinned: documents that nobody has checked completely yet.
+    """
+
+    missing: tuple[str, ...]
+    unpinned: tuple[str, ...]
+
+
 def record_inventory(
     session: Session, *, node_name: str, sightings: Sequence[Sighting], problems: Sequence[dict[str, Any]]
-) -> tuple[str, ...]:
-    """Record where a node's scan found which root documents; what it no longer found is gone.
-
-    Returns:
-        Digests of documents that are not here yet: the node sends their bytes and then says this again.
-        Their places are recorded only then.
-    """
+) -> Wanted:
+    """Record where a node's scan found which root documents; what it no longer found is gone."""
     node = nodes.get_node(session, name=node_name)
     now = database_time(session)
     known = repository.document_names(session, digests={one.root_document_sha256 for one in sightings})
@@ -107,7 +116,39 @@ def record_inventory(
     node.scan_problems = list(problems)
     node.scanned_at = now
     node.last_seen_at = now
-    return tuple(sorted({one.root_document_sha256 for one in sightings} - known.keys()))
+    pinned = repository.pinned_documents(session, digests=known.keys())
+    return Wanted(
+        missing=tuple(sorted({one.root_document_sha256 for one in sightings} - known.keys())),
+        unpinned=tuple(sorted(known.keys() - pinned)),
+    )
+
+
+def pin_document(
+    session: Session, *, sha256: str, stream_sha256: str, node_name: str, root_path: str
+) -> bool:
+    """Keep that a node has checked everything a root document names; True if nobody had before.
+
+    Raises:
+        NotFound: the document is not known.
+        Refused: the stream that was found is not the one the document names.
+    """
+    document = get_document(session, sha256=sha256)
+    if document.stream_sha256 != stream_sha256:
+        raise Refused(
+            f"root document {sha256}: expected stream {document.stream_sha256}, found {stream_sha256}"
+        )
+    values: dict[str, object] = {
+        "root_document_sha256": sha256,
+        "stream_sha256": stream_sha256,
+        "node_name": node_name,
+        "root_path": root_path,
+    }
+    return repository.add_pin(session, values=values)
+
+
+def is_pinned(session: Session, *, sha256: str) -> bool:
+    """Whether a root document passed a complete check."""
+    return bool(repository.pinned_documents(session, digests=[sha256]))
 
 
 def _check_names(sighting: Sighting, *, names: tuple[str, str]) -> None:

@@ -11,7 +11,7 @@ from app.db.base import Base
 from app.models.accounts import Account, ApiKey, WebSession
 from app.models.images import Image
 from app.models.layouts import Layout
-from app.models.manifests import ManifestLocation, RootDocument
+from app.models.manifests import ManifestLocation, ManifestPin, RootDocument
 from app.models.nodes import Device, Node
 from app.models.requests import IdempotencyRecord
 from app.models.restores import RankAttempt, RankReadback, RankReportRow, Readback, Restore, RestoreEvent
@@ -20,6 +20,7 @@ from app.models.sources import SourceIdentityRow
 FACT_TABLES: Final = (
     Layout,
     RootDocument,
+    ManifestPin,
     Image,
     SourceIdentityRow,
     RankReportRow,
@@ -50,6 +51,7 @@ __all__ = [
     "Image",
     "Layout",
     "ManifestLocation",
+    "ManifestPin",
     "Node",
     "RankAttempt",
     "RankReadback",

@@ -18,6 +18,7 @@ class RootDocument(Base):
 
     sha256: Mapped[Sha256] = mapped_column(primary_key=True)
     document: Mapped[bytes]
+    stream_sha256: Mapped[Sha256]
     storage_key: Mapped[Sha256]
     rank_zero_storage_key: Mapped[Sha256]
     context_digest: Mapped[Sha256]
@@ -27,6 +28,8 @@ class RootDocument(Base):
     encoded_bytes: Mapped[int]
     object_count: Mapped[int]
     created_at: Mapped[CreatedAt]
+
+    pin: Mapped["ManifestPin | None"] = relationship(uselist=False)
 
 
 class ManifestLocation(Base):
@@ -47,3 +50,19 @@ class ManifestLocation(Base):
 
     node: Mapped[Node] = relationship()
     root_document: Mapped[RootDocument] = relationship()
+
+
+class ManifestPin(Base):
+    """A complete check of what a root document names: every object, and the digest over the whole stream.
+
+    It holds for the document wherever it lies: its objects are authenticated at every restore, and authentic
+    objects in its order can only be this stream.
+    """
+
+    __tablename__ = "manifest_pin"
+
+    root_document_sha256: Mapped[Sha256] = mapped_column(ForeignKey("root_document.sha256"), primary_key=True)
+    stream_sha256: Mapped[Sha256]
+    node_name: Mapped[str]
+    root_path: Mapped[str]
+    checked_at: Mapped[CreatedAt]

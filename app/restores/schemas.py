@@ -161,6 +161,7 @@ class ClaimResource(Resource):
     storage_key: str
     context_digest: str
     root_document_sha256: str
+    stream_pinned: bool = Field(description="the serial stream digest need not be recomputed")
     span_tokens: int
     layout: dict[str, Any]
 

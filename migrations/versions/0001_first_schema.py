@@ -98,6 +98,7 @@ def upgrade() -> None:
         "root_document",
         sa.Column("sha256", sa.CHAR(length=64), nullable=False),
         sa.Column("document", postgresql.BYTEA(), nullable=False),
+        sa.Column("stream_sha256", sa.CHAR(length=64), nullable=False),
         sa.Column("storage_key", sa.CHAR(length=64), nullable=False),
         sa.Column("rank_zero_storage_key", sa.CHAR(length=64), nullable=False),
         sa.Column("context_digest", sa.CHAR(length=64), nullable=False),
@@ -250,6 +251,25 @@ def upgrade() -> None:
         "manifest_location",
         ["root_document_sha256"],
         unique=False,
+    )
+    op.create_table(
+        "manifest_pin",
+        sa.Column("root_document_sha256", sa.CHAR(length=64), nullable=False),
+        sa.Column("stream_sha256", sa.CHAR(length=64), nullable=False),
+        sa.Column("node_name", sa.Text(), nullable=False),
+        sa.Column("root_path", sa.Text(), nullable=False),
+        sa.Column(
+            "checked_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=False,
+        ),
+        sa.ForeignKeyConstraint(
+            ["root_document_sha256"],
+            ["root_document.sha256"],
+            name=op.f("fk_manifest_pin_root_document_sha256_root_document"),
+        ),
+        sa.PrimaryKeyConstraint("root_document_sha256", name=op.f("pk_manifest_pin")),
     )
     op.create_table(
         "restore",
@@ -472,6 +492,7 @@ def downgrade() -> None:
     op.drop_index("ix_restore_open", table_name="restore", postgresql_where="state <> 'finished'")
     op.drop_index("ix_restore_created", table_name="restore")
     op.drop_table("restore")
+    op.drop_table("manifest_pin")
     op.drop_index(op.f("ix_manifest_location_root_document_sha256"), table_name="manifest_location")
     op.drop_table("manifest_location")
     op.drop_table("image")

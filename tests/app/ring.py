@@ -114,6 +114,16 @@ class Ring:
             put(self.client, target, headers=self.worker_headers, content=raw)
         put(self.client, path, headers=self.worker_headers, json=body)
 
+    def pin(self, rank: int, **changes: Any) -> Response:
+        published = self.stored.published[rank]
+        body = {
+            "root_path": str(self.stored.roots[rank]),
+            "stream_sha256": str(published.snapshot_sha256),
+            **changes,
+        }
+        path = f"/api/v1/nodes/{NODE}/documents/{published.manifest_sha256}/pin"
+        return self.client.put(path, headers=self.worker_headers, json=body)
+
     def order(self, **changes: Any) -> dict[str, Any]:
         return {
             "context_digest": str(self.stored.context_digest),

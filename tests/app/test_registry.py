@@ -152,3 +152,19 @@ def test_snapshot_with_more_ranks_than_devices_is_refused(ring: Ring, owner_engi
     answer = ring.post_restore()
     assert (answer.status_code, answer.json()["code"]) == (409, "devices-missing")
     assert "rank 3" in answer.json()["detail"]
+
+
+def test_pinned_document_is_restored_without_the_serial_digest(ring: Ring) -> None:
+    assert ring.pin(1).json()["pinned"]
+    assert ring.pin(1).status_code == 200
+    path = f"/api/v1/snapshots/{ring.stored.context_digest}"
+    ranks = ring.client.get(path, headers=ring.operator_headers).json()["ranks"]
+    assert [rank["places"][0]["pinned"] for rank in ranks] == [False, True, False, False]
+    claims = [rank.claim["stream_pinned"] for rank in ring.claim_all(ring.start_restore())]
+    assert claims == [False, True, False, False]
+
+
+def test_pin_of_another_stream_is_refused(ring: Ring) -> None:
+    answer = ring.pin(0, stream_sha256="0" * 64)
+    assert (answer.status_code, answer.json()["code"]) == (422, "refused")
+    assert "expected stream" in answer.json()["detail"]

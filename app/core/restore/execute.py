@@ -334,7 +334,9 @@ class _Run:
         with self._timeline.phase(Phase.STREAM_DIGEST_WAIT):
             found = stream.finish()
         if found not in (None, plan.snapshot_sha256):
-            raise IntegrityError("stream", expected=plan.snapshot_sha256, found=str(found), stage=Stage.STREAM)
+            raise IntegrityError(
+                "stream", expected=plan.snapshot_sha256, found=str(found), stage=Stage.STREAM
+            )
         self._stream_digest = StreamDigestState.PINNED if found is None else StreamDigestState.RECOMPUTED
         with self._timeline.phase(Phase.FINAL_COMPLETION):
             placement = self._placement

@@ -86,6 +86,7 @@ def claim(
         storage_key=claimed.root_document.storage_key,
         context_digest=claimed.root_document.context_digest,
         root_document_sha256=claimed.root_document.sha256,
+        stream_pinned=claimed.stream_pinned,
         span_tokens=claimed.restore.span_tokens,
         layout=expect_object(layout, subject="layout"),
     )

@@ -15,6 +15,7 @@ from app.core.digest import sha256
 from app.core.restore.report import RankOutcome, RankReport, parse_report
 from app.db.session import database_time
 from app.errors import Conflict, NotFound, Refused
+from app.manifests import service as manifests
 from app.models import Layout, RankAttempt, RankReportRow, Restore, RootDocument
 from app.nodes import service as nodes
 from app.restores import repository
@@ -43,6 +44,7 @@ class Claim:
     token: int
     root_document: RootDocument
     layout: Layout
+    stream_pinned: bool
 
 
 def claim(
@@ -79,7 +81,14 @@ def claim(
 def _claim(session: Session, *, attempt: RankAttempt, restore: Restore, token: int) -> Claim:
     document = session.get_one(RootDocument, attempt.root_document_sha256)
     layout = session.get_one(Layout, restore.layout_sha256)
-    return Claim(attempt=attempt, restore=restore, token=token, root_document=document, layout=layout)
+    return Claim(
+        attempt=attempt,
+        restore=restore,
+        token=token,
+        root_document=document,
+        layout=layout,
+        stream_pinned=manifests.is_pinned(session, sha256=document.sha256),
+    )
 
 
 def _claim_obstacle(restore: Restore, *, attempt: RankAttempt, generation: int) -> str | None:
