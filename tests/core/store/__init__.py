@@ -1,0 +1,1 @@
+"""The reading half of the store: documents, streams, lookup, decoding, hostile files."""
