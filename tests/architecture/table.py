@@ -108,7 +108,20 @@ CORE: Final = _e(
     _e(
         "store/",
         "the rank-local store: documents, streams, files",
-        _e("check.py", "walk a whole root, yield every problem"),
+        _e("damage/", "one named fault at a time, for drills and tests", _e("*.py", "one family of faults")),
+        _e("diff.py", "two entries or two roots: what is equal, what differs"),
+        _e(
+            "check/",
+            "a whole root: every problem, and what can be restored",
+            _e("walk.py", "RootCheck: folders, keys, documents, leftovers, totals"),
+            _e("entries.py", "one document, its segments, objects and streams"),
+            _e("segments.py", "the segments of one storage key and who needs them"),
+            _e("objects.py", "the objects of a root and who needs them"),
+            _e("findings.py", "problems, standings, totals"),
+            layered=True,
+        ),
+        _e("digest_table.py", "many digests in little memory"),
+        _e("folders.py", "names, kinds and sizes in a folder, nothing followed"),
         _e("synth.py", "a valid store of any size, made from nothing"),
         _e(
             "writer/",

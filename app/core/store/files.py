@@ -25,7 +25,7 @@ BLOCK_BYTES = 256 * 1024
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 # The machine's shortage, not the store's fault.
-_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class MissingObjectError(FormatError):
@@ -103,14 +103,27 @@ class RootFiles:
         finally:
             os.close(descriptor)
 
-    def _open_inside(self, path: PurePosixPath) -> int:
+    def open_folder(self, path: PurePosixPath) -> int:
+        """A descriptor of a folder inside the root, good for names relative to it; the caller closes it.
+
+        Raises:
+            OSError: missing, a link, no folder, or not to be entered.
+        """
         folder = os.open(self.root, _FOLDER_FLAGS)
         try:
-            for name in path.parts[:-1]:
-                follow = 0 if name == OBJECTS_FOLDER.name else os.O_NOFOLLOW
+            for depth, name in enumerate(path.parts):
+                follow = 0 if (depth, name) == (0, OBJECTS_FOLDER.name) else os.O_NOFOLLOW
                 inner = os.open(name, _FOLDER_FLAGS | follow, dir_fd=folder)
                 os.close(folder)
                 folder = inner
+        except OSError:
+            os.close(folder)
+            raise
+        return folder
+
+    def _open_inside(self, path: PurePosixPath) -> int:
+        folder = self.open_folder(path.parent)
+        try:
             return _open_quietly(path.name, folder=folder)
         finally:
             os.close(folder)
@@ -212,7 +225,7 @@ def _open_quietly(name: str, *, folder: int) -> int:
 
 
 def _refuse(error: OSError, *, subject: str, stage: Stage) -> NoReturn:
-    if error.errno in _SHORTAGES:
+    if error.errno in SHORTAGES:
         raise ResourceError(subject, expected="to be opened", found=reason(error)) from None
     if isinstance(error, FileNotFoundError):
         raise AbsentError(subject, expected="a file", found="none", stage=stage) from None

@@ -15,6 +15,8 @@ MANIFESTS_FOLDER = PurePosixPath("manifests")
 ALIASES_FOLDER = PurePosixPath("prefix-aliases")
 SEGMENTS_FOLDER = PurePosixPath("prefix-index")
 LOCK_NAME = PurePosixPath(".maintenance.lock")
+# Of completed one-shot clears; what is in a marker is not ours to judge (store-format §16).
+MARKERS_FOLDER = PurePosixPath(".sparkcache-clear-once")
 
 # store-format §8.1: full-size objects are 64 MiB, no object may be larger.
 MAX_OBJECT_BYTES = 64 * 1024 * 1024

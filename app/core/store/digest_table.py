@@ -1,0 +1,98 @@
+"""Many digests in little memory: sorted rows of bytes, looked up by bisection.
+
+A set of a million digest texts takes some 170 MB; a million rows here take 32 MB and what is kept with each.
+Names on a disk may be chosen by whoever likes to, so a lookup is a bisection, whose cost no choice can raise.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Final
+
+from app.core.digest import Digest
+
+_KEY_BYTES: Final = 32
+_BUCKETS: Final = 256
+
+
+class DigestTableBuilder:
+    """Takes digests in any order, each with ``extra_bytes`` of bytes to keep."""
+
+    def __init__(self, *, extra_bytes: int = 0) -> None:
+        self._row_bytes = _KEY_BYTES + extra_bytes
+        # By first byte, so that sorting needs room for one bucket at a time.
+        self._buckets = [bytearray() for _ in range(_BUCKETS)]
+
+    def add(self, digest: Digest, *, extra: bytes = b"") -> None:
+        """Take one row; a digest that comes twice is kept once, with the smaller ``extra``.
+
+        Raises:
+            ValueError: ``extra`` has another length than announced.
+        """
+        key = bytes.fromhex(digest)
+        if len(key) + len(extra) != self._row_bytes:
+            raise ValueError(f"extra: expected {self._row_bytes - _KEY_BYTES} bytes, found {len(extra)}")
+        self._buckets[key[0]] += key + extra
+
+    def build(self) -> "DigestTable":
+        """The table; the builder is empty afterwards."""
+        rows = bytearray()
+        for bucket in self._buckets:
+            rows += b"".join(_sorted_rows(bucket, row_bytes=self._row_bytes))
+            bucket.clear()
+        return DigestTable(bytes(rows), row_bytes=self._row_bytes)
+
+
+class DigestTable:
+    """Sorted rows, each with one byte of marks that may be set.
+
+    Attributes:
+        marks: one byte per row, 0 at first.
+    """
+
+    def __init__(self, rows: bytes, *, row_bytes: int) -> None:
+        self._rows = rows
+        self._row_bytes = row_bytes
+        self.marks = bytearray(len(rows) // row_bytes)
+
+    def __len__(self) -> int:
+        return len(self.marks)
+
+    def __iter__(self) -> Iterator[Digest]:
+        """All digests, in order."""
+        return map(self.digest, range(len(self)))
+
+    def find(self, digest: Digest) -> int | None:
+        """The number of a digest's row, or ``None``."""
+        key = bytes.fromhex(digest)
+        row = bisect_left(range(len(self)), key, key=self._key)
+        return row if row < len(self) and self._key(row) == key else None
+
+    def digest(self, row: int) -> Digest:
+        """The digest of row ``row``."""
+        return Digest(self._key(row).hex())
+
+    def extra(self, row: int) -> bytes:
+        """What was kept with it."""
+        return self._rows[row * self._row_bytes + _KEY_BYTES : (row + 1) * self._row_bytes]
+
+    def mark(self, row: int, *, bit: int) -> bool:
+        """Set a bit of a row's marks; returns whether it was set before."""
+        was = bool(self.marks[row] & bit)
+        self.marks[row] |= bit
+        return was
+
+    def has(self, row: int, *, bit: int) -> bool:
+        """Whether any of these bits is set."""
+        return bool(self.marks[row] & bit)
+
+    def _key(self, row: int) -> bytes:
+        start = row * self._row_bytes
+        return self._rows[start : start + _KEY_BYTES]
+
+
+def _sorted_rows(bucket: bytearray, *, row_bytes: int) -> Iterator[bytes]:
+    previous = b""
+    for row in sorted(bytes(bucket[at : at + row_bytes]) for at in range(0, len(bucket), row_bytes)):
+        if row[:_KEY_BYTES] != previous:
+            yield row
+        previous = row[:_KEY_BYTES]
