@@ -1,7 +1,6 @@
 """``sparkgate store``: restore one rank of a root here and now, and make stores to try it on."""
 
 import os
-import secrets
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +11,6 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from app.cli.progress import progress_bar
 from app.cli.store_console import (
     ExitCode,
     InputError,
@@ -22,8 +20,8 @@ from app.cli.store_console import (
     read_layout,
 )
 from app.cli.store_lookup import LOOKUP_HELP, look_up
+from app.cli.store_synth import SYNTH_HELP, synthesize
 from app.cli.store_verify import VERIFY_HELP, verify_entry
-from app.core.canonical_json import JsonObject
 from app.core.digest import Digest
 from app.core.errors import AbsentError, CoreError
 from app.core.restore.buffers import BufferPool
@@ -36,12 +34,12 @@ from app.core.restore.report import RankOutcome, RankReport
 from app.core.store.layout import MAX_OBJECT_BYTES, DocumentName
 from app.core.store.manifest import FlatSnapshotManifest, parse_flat_manifest
 from app.core.store.snapshot import PageLayout
-from app.core.store.synth import SynthesizedSnapshot, synthesize_store
 
 store_app = typer.Typer(
     no_args_is_help=True, help="Look into SparkCache stores: look up, verify, restore and synthesise."
 )
 store_app.command("lookup", help=LOOKUP_HELP)(look_up)
+store_app.command("synth", help=SYNTH_HELP)(synthesize)
 store_app.command("verify", help=VERIFY_HELP)(verify_entry)
 
 _EXIT_CODES = {
@@ -55,11 +53,6 @@ _EXIT_CODES = {
 _RESTORE_HELP = """Restore one rank into pages of a device and show where the time went.
 
 Exit codes: 0 restored, 1 corrupt, 2 usage or unreadable input, 3 absent, 4 incompatible, 5 failed.
-"""
-_SYNTH_HELP = """Make a valid flat v2 store: PATH/rank0 … and the page layout in PATH/layout.json.
-
-Equal content is adopted, different content is never overwritten.
-Exit codes: 0 made, 2 usage, 5 failed.
 """
 
 
@@ -85,34 +78,6 @@ def restore(
         else:
             _print_report(report, name=name)
         raise typer.Exit(_EXIT_CODES[report.outcome])
-
-
-@store_app.command(help=_SYNTH_HELP)
-def synth(
-    path: Annotated[Path, typer.Argument(help="Folder of the ranks' roots.")],
-    byte_count: Annotated[int, typer.Option("--bytes", min=1, help="Encoded bytes per rank, met exactly.")],
-    ranks: Annotated[int, typer.Option(min=1, max=64, help="Tensor-parallel ranks.")] = 4,
-    object_bytes: Annotated[int, typer.Option(help="Size of every object but the last.")] = MAX_OBJECT_BYTES,
-    seed: Annotated[int, typer.Option(help="Varies tokens and payload.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
-) -> None:
-    """Write the store with a progress bar on standard error."""
-    with errors_shown(as_json=as_json):
-        with progress_bar("synth", total=ranks * byte_count) as told:
-            made = synthesize_store(
-                path,
-                ranks=ranks,
-                bytes_per_rank=byte_count,
-                object_bytes=object_bytes,
-                seed=seed,
-                progress=told,
-            )
-        _write_layout(path / "layout.json", layout=made.layout)
-        document = _describe_store(made)
-        if as_json:
-            print_json(document)
-        else:
-            print_pairs({key: str(value) for key, value in document.items() if key != "ranks"})
 
 
 def _restore(path: Path, *, name: DocumentName, layout: PageLayout, readers: int) -> RankReport:
@@ -176,44 +141,6 @@ def _find_document(path: Path, *, context: str, storage_key: str | None) -> Docu
             f"context {wanted}: expected one storage key, found {keys}; choose with --storage-key"
         )
     return found[0]
-
-
-def _write_layout(path: Path, *, layout: PageLayout) -> None:
-    """Complete or not at all, and never over another layout."""
-    temporary = path.with_name(f".{path.name}.writing-{secrets.token_hex(16)}")
-    try:
-        temporary.write_bytes(layout.canonical)
-        try:
-            path.hardlink_to(temporary)
-        except FileExistsError:
-            if path.read_bytes() != layout.canonical:
-                raise InputError(
-                    f"layout {path}: expected nothing or the same layout, found another"
-                ) from None
-        finally:
-            temporary.unlink()
-    except OSError as error:
-        raise InputError(f"layout {path}: expected a writable place, found {error.strerror}") from None
-
-
-def _describe_store(made: SynthesizedSnapshot) -> JsonObject:
-    return {
-        "context_digest": made.context_digest,
-        "layout_sha256": made.layout.sha256,
-        "layout": str(made.path / "layout.json"),
-        "span_tokens": made.span_tokens,
-        "bytes_per_rank": made.bytes_per_rank,
-        "objects_per_rank": made.objects_per_rank,
-        "ranks": [
-            {
-                "root": str(root),
-                "storage_key": published.name.storage_key,
-                "manifest_sha256": published.manifest_sha256,
-                "snapshot_sha256": published.snapshot_sha256,
-            }
-            for root, published in zip(made.roots, made.published, strict=True)
-        ],
-    }
 
 
 def _print_report(report: RankReport, *, name: DocumentName) -> None:
