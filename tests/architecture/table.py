@@ -122,7 +122,16 @@ CORE: Final = _e(
         ),
         _e("digest_table.py", "many digests in little memory"),
         _e("folders.py", "names, kinds and sizes in a folder, nothing followed"),
-        _e("synth.py", "a valid store of any size, made from nothing"),
+        _e(
+            "synth/",
+            "valid stores made from nothing",
+            _e("kinds.py", "small stores of every kind"),
+            _e("flat.py", "a flat snapshot of any size"),
+            _e("inputs.py", "identities and prompts of synthetic entries"),
+            _e("design.py", "page layouts that look real and meet a size exactly"),
+            _e("pages.py", "page streams, made as fast as they are written"),
+            layered=True,
+        ),
         _e(
             "writer/",
             "publish: objects first, manifest last",
