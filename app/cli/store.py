@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from app.cli.store_check import CHECK_HELP, check_root
 from app.cli.store_console import (
     ExitCode,
     InputError,
@@ -20,6 +21,7 @@ from app.cli.store_console import (
     read_layout,
 )
 from app.cli.store_lookup import LOOKUP_HELP, look_up
+from app.cli.store_ls import LS_HELP, list_entries
 from app.cli.store_synth import SYNTH_HELP, synthesize
 from app.cli.store_verify import VERIFY_HELP, verify_entry
 from app.core.digest import Digest
@@ -41,6 +43,8 @@ store_app = typer.Typer(
 store_app.command("lookup", help=LOOKUP_HELP)(look_up)
 store_app.command("synth", help=SYNTH_HELP)(synthesize)
 store_app.command("verify", help=VERIFY_HELP)(verify_entry)
+store_app.command("check", help=CHECK_HELP)(check_root)
+store_app.command("ls", help=LS_HELP)(list_entries)
 
 _EXIT_CODES = {
     RankOutcome.RESTORED: ExitCode.SUCCESS,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from app.core.canonical_json import JsonObject
 from app.core.errors import Stage
 from app.core.store.layout import DocumentName
 from app.core.store.manifest import RootKind
@@ -66,6 +67,19 @@ class Problem:
     found: str
     entry: DocumentName | None = None
 
+    def to_document(self) -> JsonObject:
+        """The problem as JSON."""
+        return {
+            "finding": "problem",
+            "code": self.code,
+            "leftover": self.code.is_leftover,
+            "path": self.path,
+            "stage": self.stage,
+            "expected": self.expected,
+            "found": self.found,
+            "entry": None if self.entry is None else _name_document(self.entry),
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryStanding:
@@ -95,6 +109,23 @@ class EntryStanding:
         """Whether nothing was found, as deep as was looked."""
         return self.obstacle_count == 0
 
+    def to_document(self) -> JsonObject:
+        """The entry as JSON."""
+        return {
+            "finding": "entry",
+            **_name_document(self.name),
+            "kind": self.kind,
+            "schema": self.schema,
+            "span_tokens": self.committed_tokens,
+            "rank": self.rank,
+            "rank_count": self.rank_count,
+            "objects": self.objects,
+            "bytes": self.byte_count,
+            "restorable": self.restorable,
+            "obstacles": list(self.obstacles),
+            "obstacle_count": self.obstacle_count,
+        }
+
 
 @dataclass(slots=True, kw_only=True)
 class Amount:
@@ -109,6 +140,10 @@ class Amount:
         self.files += 1
         self.byte_count += byte_count
         self.stored_bytes += stored_bytes
+
+    def to_document(self) -> JsonObject:
+        """The sums as JSON."""
+        return {"files": self.files, "bytes": self.byte_count, "stored_bytes": self.stored_bytes}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -141,3 +176,24 @@ class CheckTotals:
     def clean(self) -> bool:
         """Whether there was no problem at all, leftovers included."""
         return not self.problems
+
+    def to_document(self) -> JsonObject:
+        """The totals as JSON."""
+        return {
+            "documents": self.documents.to_document(),
+            "segments": self.segments.to_document(),
+            "objects": self.objects.to_document(),
+            "unreferenced": self.unreferenced.to_document(),
+            "debris": self.debris.to_document(),
+            "unknown": self.unknown.to_document(),
+            "markers": self.markers.to_document(),
+            "referenced_objects": self.referenced_objects,
+            "referenced_bytes": self.referenced_bytes,
+            "entries": dict(sorted(self.entries.items())),
+            "restorable": self.restorable,
+            "problems": dict(sorted(self.problems.items())),
+        }
+
+
+def _name_document(name: DocumentName) -> JsonObject:
+    return {"storage_key": name.storage_key, "context_digest": name.context_digest}

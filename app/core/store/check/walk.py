@@ -40,8 +40,10 @@ _DOCUMENT_SUFFIX = ".json"
 _OBJECT_SUFFIX = ".spcc"
 _SEGMENT_SUFFIX = ".spix"
 _KEY_FOLDERS = (MANIFESTS_FOLDER, ALIASES_FOLDER, SEGMENTS_FOLDER)
-# How many names pass between two words about progress.
+# How much passes between two words about progress.
 _NAMES_PER_WORD = 1_024
+_ENTRIES_PER_WORD = 64
+_BYTES_PER_WORD = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,7 @@ class RootCheck:
     def __init__(self, root: Path, *, depth: Depth = Depth.SIZE, progress: Told | None = None) -> None:
         self.totals = CheckTotals()
         self._root = RootFiles(root)
-        self._files = _CountedFiles(self._root)
+        self._files = _CountedFiles(self._root, tell=self._tell)
         self._depth = depth
         self._progress = progress
         self._names = 0
@@ -160,7 +162,8 @@ class RootCheck:
             for context in documents:
                 yield from check.check(context, alias=alias)
                 self._entries += 1
-                self._tell()
+                if self._entries % _ENTRIES_PER_WORD == 0:
+                    self._tell()
         yield from segments.leftovers()
 
     def _take_table(self, folder: PurePosixPath, *, suffix: str, amount: Amount) -> _Steps[DigestTable]:
@@ -234,9 +237,17 @@ class RootCheck:
 class _CountedFiles:
     """The files of the root; counts what is read of them."""
 
-    def __init__(self, files: RootFiles) -> None:
+    def __init__(self, files: RootFiles, *, tell: Callable[[], None]) -> None:
         self._files = files
+        self._tell = tell
         self.read_bytes = 0
+
+    def count(self, got: int) -> None:
+        """Add to what was read, and have it told of now and then."""
+        before = self.read_bytes // _BYTES_PER_WORD
+        self.read_bytes += got
+        if self.read_bytes // _BYTES_PER_WORD != before:
+            self._tell()
 
     @contextmanager
     def open(self, path: PurePosixPath, *, subject: str, stage: Stage) -> Iterator[StoredFile]:
@@ -260,7 +271,7 @@ class _CountedFile:
     def read_at(self, offset: int, *, memory: memoryview) -> int:
         """See ``StoredFile``."""
         got = self.file.read_at(offset, memory=memory)
-        self.files.read_bytes += got
+        self.files.count(got)
         return got
 
 
