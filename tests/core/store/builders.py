@@ -54,6 +54,10 @@ PAGE_IDENTITY = CacheIdentity(
     record_schema=(RecordKind.TARGET_CKV, RecordKind.LOGICAL_POSITIONS),
 )
 ROW_IDENTITY = replace(PAGE_IDENTITY, record_schema=None, dcp_degree=2, dcp_shard_rank=1)
+SMALL_LAYOUT = (
+    b'{"groups":[{"block_size":256,"layers":[{"bytes_per_page":4,"dtype":"u","name":"a",'
+    b'"page_shape":[4]}],"reuse_policy":"full","reuse_window_tokens":null}]}'
+)
 PUBLICATIONS = {
     DeltaVersion.V1: PublicationSchema.PAGE_TAIL_COW_V1,
     DeltaVersion.V2: PublicationSchema.PAGE_TAIL_COW_V1,

@@ -17,6 +17,7 @@ from app.core.store.verify import VerifyOutcome, verify
 
 from .builders import (
     ROW_IDENTITY,
+    SMALL_LAYOUT,
     Span,
     layouts,
     put_page_entry,
@@ -26,10 +27,6 @@ from .builders import (
 )
 from .rig import MemoryFiles, StoreVector
 
-SMALL_LAYOUT = (
-    b'{"groups":[{"block_size":256,"layers":[{"bytes_per_page":4,"dtype":"u","name":"a",'
-    b'"page_shape":[4]}],"reuse_policy":"full","reuse_window_tokens":null}]}'
-)
 LONGEST = {DeltaVersion.V1: 3, DeltaVersion.V2: 3, DeltaVersion.V3: 7}
 
 
