@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from app.core.digest import Digest, RunningDigest
+from app.core.errors import FormatError
 from app.core.store.manifest import ObjectDescriptor
 from app.core.store.writer.publication import Publication
 
@@ -65,14 +66,21 @@ def fill(parts: Iterable[memoryview], *, stream_bytes: int, object_bytes: int) -
 
 
 def store_stream(publication: Publication, *, batches: Iterable[Sequence[memoryview]]) -> StoredExtents:
-    """Publish the objects of a stream and hash it in order while they are written (store-format §12)."""
+    """Publish the objects of a stream and hash it in order while they are written (store-format §12).
+
+    Raises:
+        FormatError: there is no object.
+        IntegrityError: something that is no file stands at an object's name.
+    """
     running = RunningDigest()
     objects: list[ObjectDescriptor] = []
-    for batch in batches:
+    for batch in filter(None, batches):
         digests = publication.store_objects(batch, meanwhile=partial(_update, running, batch))
         for digest, buffer in zip(digests, batch, strict=True):
             start = objects[-1].end if objects else 0
             objects.append(ObjectDescriptor(sha256=digest, start=start, end=start + len(buffer)))
+    if not objects:
+        raise FormatError("stream", expected="at least one object", found="none")
     return StoredExtents(objects=tuple(objects), sha256=running.digest())
 
 
