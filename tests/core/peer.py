@@ -18,13 +18,18 @@ from sparkcache.spark_context_cache_hybrid import (
     encode_page_snapshot,
     split_snapshot,
 )
-from sparkcache.spark_context_cache_store import CacheIdentity, ContextChunk, ManifestStore
+from sparkcache.spark_context_cache_store import (
+    CacheIdentity,
+    CapacityPolicy,
+    ContextChunk,
+    ManifestStore,
+)
 
 
 def main() -> None:
     """One request on standard input, one answer on standard output."""
     request = json.load(sys.stdin)
-    answer = {"read": read, "write": write}[request.pop("do")](**request)
+    answer = {"read": read, "write": write, "maintain": maintain}[request.pop("do")](**request)
     json.dump(answer | {"version": __version__}, sys.stdout)
 
 
@@ -89,6 +94,12 @@ def write(
         span_tokens=len(tokens),
     )
     return {"context": context, "manifest_sha256": receipt.manifest_digest}
+
+
+def maintain(*, root: str) -> dict[str, Any]:
+    """One maintenance pass, which removes what no document refers to."""
+    report = ManifestStore(root).maintain(CapacityPolicy(max_bytes=1 << 40, low_watermark_bytes=1 << 39))
+    return {"busy": report.skipped_busy, "orphans": report.orphan_chunks_deleted}
 
 
 def identity_of(wire: dict[str, Any]) -> CacheIdentity:

@@ -1,6 +1,7 @@
 """The released package reads what is written here, and what it writes is read here (§1, §5.4)."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -23,7 +24,7 @@ from app.core.store.lookup import Depth, LookupOutcome, lookup
 from app.core.store.manifest import StorageMode
 from app.core.store.snapshot import PageLayout, encode_stream_header, parse_page_layout
 from app.core.store.verify import VerifyOutcome, verify
-from app.core.store.writer import NewChunk, page_chunks, publish_legacy, row_chunk
+from app.core.store.writer import FileCalls, NewChunk, page_chunks, publish_legacy, row_chunk
 
 REPOSITORY = Path(__file__).parents[2]
 RELEASE = "0.1.0a2"
@@ -280,6 +281,31 @@ def test_rows_written_by_the_release_are_read_here_and_are_the_same_bytes(
     assert found.sha256 == answer["manifest_sha256"]
     publish(folder / "ours", identity=ROWS, span_tokens=span_tokens, chunks=chunks)
     assert files_below(folder / "ours") == files_below(folder / "theirs")
+
+
+def test_maintenance_of_the_release_keeps_away_from_a_publication(tmp_path: Path) -> None:
+    """Between the first object and the document everything is an orphan to it (store-format §14, §15)."""
+    answers: list[dict[str, Any]] = []
+
+    def asked_meanwhile(source: Path, target: Path) -> None:
+        os.link(source, target)
+        if target.suffix == ".spcc" and not answers:
+            answers.append(ask("maintain", root=str(tmp_path)))
+
+    numbers = count()
+    publish_legacy(
+        tmp_path,
+        identity=ROWS,
+        context_digest=context_of(ROWS, span_tokens=600),
+        chunks=row_chunks(ROWS, span_tokens=600),
+        new_id=lambda: f"{next(numbers):032x}",
+        calls=FileCalls(link=asked_meanwhile),
+    )
+    assert [(answer["busy"], answer["orphans"]) for answer in answers] == [(True, 0)]
+    after = ask("maintain", root=str(tmp_path))
+    assert (after["busy"], after["orphans"]) == (False, 0)
+    context = context_of(ROWS, span_tokens=600)
+    assert ask_read(tmp_path, identity=ROWS, context=context, layout=None)["restored"] is True
 
 
 def test_a_chunk_without_a_row_of_this_rank_is_refused_here_too(tmp_path: Path) -> None:

@@ -66,6 +66,68 @@ def test_publishing_again_changes_nothing(vectors: dict[str, Vector], tmp_path: 
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.spcc")} == before
 
 
+def test_what_is_adopted_is_made_durable(vectors: dict[str, Vector], tmp_path: Path) -> None:
+    """Whoever wrote it may not have come that far (store-format §12.3)."""
+    vector = vectors["flat-v2-tp4-rank0"]
+    republish(vector, tmp_path)
+    synced: set[str] = set()
+
+    def watched_fsync(descriptor: int) -> None:
+        synced.add(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        os.fsync(descriptor)
+
+    republish(vector, tmp_path, calls=replace(SYSTEM_CALLS, fsync=watched_fsync))
+    files = {path.name for path in tmp_path.rglob("*.*") if path.suffix in {".spcc", ".json"}}
+    assert len(files) == 10
+    assert files < synced
+
+
+@pytest.mark.parametrize("growth", [b"", b"more"])
+def test_a_file_that_grows_while_it_is_compared_is_another(
+    single: Vector, published: Path, tmp_path: Path, growth: bytes
+) -> None:
+    """And the comparison ends, however fast it grows."""
+    sound = published.read_bytes()
+
+    def growing_read(descriptor: int, size: int) -> bytes:
+        if Path(f"/proc/self/fd/{descriptor}").readlink() == published:
+            with published.open("ab") as file:
+                file.write(growth)
+        return os.read(descriptor, size)
+
+    republish(single, tmp_path, calls=replace(SYSTEM_CALLS, read=growing_read))
+    assert published.read_bytes() == sound
+
+
+@pytest.mark.parametrize("kind", ["link", "folder"])
+def test_a_lock_that_is_no_file_is_reported(single: Vector, tmp_path: Path, kind: str) -> None:
+    lock = tmp_path / ".maintenance.lock"
+    if kind == "link":
+        lock.symlink_to(tmp_path / "elsewhere")
+    else:
+        lock.mkdir()
+    with pytest.raises(ResourceError, match=r"maintenance\.lock"):
+        republish(single, tmp_path)
+    assert not (tmp_path / "elsewhere").exists()
+    assert not list(tmp_path.rglob("*.spcc"))
+
+
+@pytest.mark.parametrize("name", ["chunks", "manifests"])
+def test_a_folder_that_is_a_file_is_reported(single: Vector, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(ResourceError, match=name):
+        republish(single, tmp_path)
+
+
+def test_the_objects_folder_may_lie_elsewhere(single: Vector, tmp_path: Path) -> None:
+    """The operator's own choice (store-format §13.2)."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "chunks").symlink_to(tmp_path / "disk")
+    republish(single, tmp_path / "root")
+    assert len(list((tmp_path / "disk").glob("*.spcc"))) == 1
+
+
 def test_another_document_at_the_name_is_never_overwritten(
     vectors: dict[str, Vector], tmp_path: Path
 ) -> None:

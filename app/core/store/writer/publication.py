@@ -272,8 +272,11 @@ def _difference(descriptor: int, *, file: NewFile, calls: FileCalls) -> _Differe
     if status.st_size != len(file.content):
         return _Difference(text=f"{status.st_size} bytes", replaceable=True)
     running = RunningDigest()
-    while part := calls.read(descriptor, _COMPARE_BYTES):
+    # One byte more than there should be, so that a file that grows meanwhile differs and has an end.
+    left = status.st_size + 1
+    while left and (part := calls.read(descriptor, min(left, _COMPARE_BYTES))):
         running.update(part)
+        left -= len(part)
     if running.digest() != file.digest:
         return _Difference(text=f"SHA-256 {running.digest()}", replaceable=True)
     return None
