@@ -24,6 +24,7 @@ from app.restores.api.ranks import router as ranks
 from app.restores.dispatch import CeleryRankMessages, RankMessages
 from app.sources.api import router as sources
 from app.web.auth import KeyAuthenticator, Principal
+from app.web.body import BodyLimit
 from app.web.headers import ResponseHeaders
 from app.web.problems import install_problems
 
@@ -59,6 +60,7 @@ def create_app(
     app.state.messages = messages or CeleryRankMessages(create_queue(settings))
     app.state.page_secret = _page_secret(settings)
     app.state.authenticate_key = _key_authenticator(database)
+    app.add_middleware(BodyLimit)
     app.add_middleware(ResponseHeaders)
     install_problems(app)
     for router in API_ROUTERS:

@@ -1,5 +1,6 @@
 """What every route keeps: problem+json, authentication, ETags, paging, allowed methods."""
 
+import asyncio
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
@@ -12,10 +13,12 @@ from sqlalchemy.exc import OperationalError
 from app.config import Settings
 from app.db.session import Database
 from app.main import create_app
+from app.web.body import LARGEST_BODY_BYTES
 from app.web.problems import MEDIA_TYPE, PROBLEMS
 from tests.app.conftest import RecordedMessages
 from tests.app.ring import Ring
 
+FORM = b"application/x-www-form-urlencoded"
 OPEN_PATHS = ("/health", "/docs", "/openapi.json", "/static", "/login")
 
 
@@ -133,6 +136,37 @@ def test_body_that_is_no_json_is_400(client: TestClient, keys: dict[str, str], c
 def test_body_over_the_limit_is_413(client: TestClient, keys: dict[str, str]) -> None:
     answer = client.post("/api/v1/layouts", headers=bearer(keys["operator"]), content=b"x" * 4_200_000)
     assert (answer.status_code, answer.json()["code"]) == (413, "content-too-large")
+
+
+@pytest.mark.parametrize("path", ["/api/v1/restores", "/api/v1/sources", "/login"])
+def test_no_route_reads_more_than_the_largest_body(client: TestClient, path: str) -> None:
+    """Driven as ASGI, since the test client collects a body before it sends it."""
+    read, answers = 0, []
+
+    async def receive() -> dict[str, Any]:
+        nonlocal read
+        read += 1_000_000
+        return {"type": "http.request", "body": b" " * 1_000_000, "more_body": read < 200_000_000}
+
+    async def send(message: dict[str, Any]) -> None:
+        answers.append(message)
+
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json" if "api" in path else FORM)],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+        "scheme": "http",
+    }
+    asyncio.run(client.app(scope, receive, send))  # type: ignore[arg-type]
+    # A form's own parser refuses a field over 1 MB before the limit is reached.
+    assert answers[0]["status"] == (413 if "api" in path else 400)
+    assert read <= LARGEST_BODY_BYTES + 1_000_000
 
 
 def test_get_has_a_strong_etag_and_304(ring: Ring) -> None:
