@@ -7,13 +7,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 MIB = 1024 * 1024
 
 # What a setting that must not be printed is kept in; `get_secret_value()` is the text.
 Secret = SecretStr
+
+# Raised by `Settings()`; `settings_problems` says it in words.
+InvalidSettings = ValidationError
 
 
 class Settings(BaseSettings):
@@ -63,6 +66,16 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+
+def settings_problems(error: InvalidSettings) -> list[str]:
+    """One line per variable that cannot be used: its name, what was expected, what was found."""
+    lines = []
+    for part in error.errors():
+        name = "_".join(str(step) for step in part["loc"][:1]).upper()
+        found = "a secret" if name.endswith("_URL") else repr(part["input"])
+        lines.append(f"SPARKGATE_{name}: {part['msg']}, found {found}")
+    return lines
 
 
 @lru_cache(maxsize=1)

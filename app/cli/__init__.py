@@ -1,5 +1,7 @@
 """The command line: one file per command group; `main` is what the `sparkgate` script runs."""
 
+import sys
+
 import typer
 
 from app.cli.bootstrap import bootstrap
@@ -10,6 +12,7 @@ from app.cli.restore import restore_app
 from app.cli.store import store_app
 from app.cli.up import up
 from app.cli.worker import worker
+from app.config import InvalidSettings, settings_problems
 
 cli = typer.Typer(
     name="sparkgate",
@@ -29,5 +32,10 @@ cli.add_typer(keys_app, name="keys")
 
 
 def main() -> None:
-    """Run the command line."""
-    cli()
+    """Run the command line; settings that cannot be used are told in words."""
+    try:
+        cli()
+    except InvalidSettings as error:
+        for line in settings_problems(error):
+            sys.stderr.write(line + "\n")
+        sys.exit(2)
