@@ -20,6 +20,7 @@ from app.cli.store_console import (
     print_pairs,
     read_layout,
 )
+from app.cli.store_damage import DAMAGE_HELP, damage
 from app.cli.store_lookup import LOOKUP_HELP, look_up
 from app.cli.store_ls import LS_HELP, list_entries
 from app.cli.store_synth import SYNTH_HELP, synthesize
@@ -45,6 +46,7 @@ store_app.command("synth", help=SYNTH_HELP)(synthesize)
 store_app.command("verify", help=VERIFY_HELP)(verify_entry)
 store_app.command("check", help=CHECK_HELP)(check_root)
 store_app.command("ls", help=LS_HELP)(list_entries)
+store_app.command("damage", help=DAMAGE_HELP)(damage)
 
 _EXIT_CODES = {
     RankOutcome.RESTORED: ExitCode.SUCCESS,

@@ -39,7 +39,7 @@ class DigestTableBuilder:
         for bucket in self._buckets:
             rows += b"".join(_sorted_rows(bucket, row_bytes=self._row_bytes))
             bucket.clear()
-        return DigestTable(bytes(rows), row_bytes=self._row_bytes)
+        return DigestTable(rows, row_bytes=self._row_bytes)
 
 
 class DigestTable:
@@ -49,7 +49,7 @@ class DigestTable:
         marks: one byte per row, 0 at first.
     """
 
-    def __init__(self, rows: bytes, *, row_bytes: int) -> None:
+    def __init__(self, rows: bytearray, *, row_bytes: int) -> None:
         self._rows = rows
         self._row_bytes = row_bytes
         self.marks = bytearray(len(rows) // row_bytes)
@@ -63,7 +63,7 @@ class DigestTable:
 
     def find(self, digest: Digest) -> int | None:
         """The number of a digest's row, or ``None``."""
-        key = bytes.fromhex(digest)
+        key = bytearray.fromhex(digest)
         row = bisect_left(range(len(self)), key, key=self._key)
         return row if row < len(self) and self._key(row) == key else None
 
@@ -71,7 +71,7 @@ class DigestTable:
         """The digest of row ``row``."""
         return Digest(self._key(row).hex())
 
-    def extra(self, row: int) -> bytes:
+    def extra(self, row: int) -> bytearray:
         """What was kept with it."""
         return self._rows[row * self._row_bytes + _KEY_BYTES : (row + 1) * self._row_bytes]
 
@@ -85,7 +85,7 @@ class DigestTable:
         """Whether any of these bits is set."""
         return bool(self.marks[row] & bit)
 
-    def _key(self, row: int) -> bytes:
+    def _key(self, row: int) -> bytearray:
         start = row * self._row_bytes
         return self._rows[start : start + _KEY_BYTES]
 
