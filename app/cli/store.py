@@ -21,6 +21,7 @@ from app.cli.store_console import (
     read_layout,
 )
 from app.cli.store_damage import DAMAGE_HELP, damage
+from app.cli.store_diff import DIFF_HELP, diff
 from app.cli.store_lookup import LOOKUP_HELP, look_up
 from app.cli.store_ls import LS_HELP, list_entries
 from app.cli.store_synth import SYNTH_HELP, synthesize
@@ -46,6 +47,7 @@ store_app.command("synth", help=SYNTH_HELP)(synthesize)
 store_app.command("verify", help=VERIFY_HELP)(verify_entry)
 store_app.command("check", help=CHECK_HELP)(check_root)
 store_app.command("ls", help=LS_HELP)(list_entries)
+store_app.command("diff", help=DIFF_HELP)(diff)
 store_app.command("damage", help=DAMAGE_HELP)(damage)
 
 _EXIT_CODES = {

@@ -15,15 +15,21 @@ _BUCKETS: Final = 256
 
 
 class DigestTableBuilder:
-    """Takes digests in any order, each with ``extra_bytes`` of bytes to keep."""
+    """Takes digests in any order.
 
-    def __init__(self, *, extra_bytes: int = 0) -> None:
+    Args:
+        extra_bytes: how many bytes are kept with each.
+        several: whether a digest may have several rows, sorted by what is kept with them.
+    """
+
+    def __init__(self, *, extra_bytes: int = 0, several: bool = False) -> None:
         self._row_bytes = _KEY_BYTES + extra_bytes
+        self._unique_bytes = self._row_bytes if several else _KEY_BYTES
         # By first byte, so that sorting needs room for one bucket at a time.
         self._buckets = [bytearray() for _ in range(_BUCKETS)]
 
     def add(self, digest: Digest, *, extra: bytes = b"") -> None:
-        """Take one row; a digest that comes twice is kept once, with the smaller ``extra``.
+        """Take one row; one that comes twice is kept once.
 
         Raises:
             ValueError: ``extra`` has another length than announced.
@@ -37,7 +43,7 @@ class DigestTableBuilder:
         """The table; the builder is empty afterwards."""
         rows = bytearray()
         for bucket in self._buckets:
-            rows += b"".join(_sorted_rows(bucket, row_bytes=self._row_bytes))
+            rows += b"".join(_sorted_rows(bucket, row_bytes=self._row_bytes, unique_bytes=self._unique_bytes))
             bucket.clear()
         return DigestTable(rows, row_bytes=self._row_bytes)
 
@@ -62,7 +68,7 @@ class DigestTable:
         return map(self.digest, range(len(self)))
 
     def find(self, digest: Digest) -> int | None:
-        """The number of a digest's row, or ``None``."""
+        """The number of a digest's first row, or ``None``."""
         key = bytearray.fromhex(digest)
         row = bisect_left(range(len(self)), key, key=self._key)
         return row if row < len(self) and self._key(row) == key else None
@@ -90,9 +96,9 @@ class DigestTable:
         return self._rows[start : start + _KEY_BYTES]
 
 
-def _sorted_rows(bucket: bytearray, *, row_bytes: int) -> Iterator[bytes]:
+def _sorted_rows(bucket: bytearray, *, row_bytes: int, unique_bytes: int) -> Iterator[bytes]:
     previous = b""
     for row in sorted(bytes(bucket[at : at + row_bytes]) for at in range(0, len(bucket), row_bytes)):
-        if row[:_KEY_BYTES] != previous:
+        if row[:unique_bytes] != previous:
             yield row
-        previous = row[:_KEY_BYTES]
+        previous = row[:unique_bytes]
