@@ -1,5 +1,7 @@
 """The one question a store is asked: is the entry of this identity and prefix there, and sound? (§13.1)"""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -119,11 +121,23 @@ def verify_entry(files: StoreFiles, *, entry: Entry, depth: Depth) -> None:
     """
     if depth is Depth.METADATA:
         return
-    try:
+    with missing_judged(entry):
         # All sizes come before the first content: what is cheap to see is said first.
         verify_sizes(files, descriptors=entry.references)
         if depth is Depth.FULL:
             verify_contents(files, descriptors=entry.references, required=entry.identity.required_records)
+
+
+@contextmanager
+def missing_judged(entry: Entry) -> Iterator[None]:
+    """An object that is not there is a miss below an alias and damage everywhere else (store-format §10.3).
+
+    Raises:
+        AbsentError: an object below an alias is missing.
+        FormatError: an object of another entry is.
+    """
+    try:
+        yield
     except MissingObjectError as error:
         if entry.kind is not RootKind.PREFIX_ALIAS:
             raise

@@ -10,7 +10,7 @@ from app.core.store.decode import PageDecoding
 from app.core.store.entry import Entry, find_entry
 from app.core.store.files import StoreFiles
 from app.core.store.identity import CacheIdentity, RecordKind
-from app.core.store.lookup import Depth, outcome_of, verify_entry
+from app.core.store.lookup import Depth, missing_judged, outcome_of, verify_entry
 from app.core.store.manifest import LegacyManifest, PrefixAlias, RowTailManifest, StorageMode
 from app.core.store.rows import decode_rows, why_positions_are_unknown
 from app.core.store.snapshot import PageLayout
@@ -105,9 +105,10 @@ def verify(
         entry = find_entry(files, identity=identity, context_digest=wanted, mode=mode)
         _verify_allowed(entry, entry_bytes=entry_bytes)
         verify_entry(files, entry=entry, depth=Depth.FULL)
-        if _is_pages(entry, mode=mode):
-            return _verify_pages(files, entry=entry, layout=layout)
-        return _verify_rows(files, entry=entry)
+        with missing_judged(entry):
+            if _is_pages(entry, mode=mode):
+                return _verify_pages(files, entry=entry, layout=layout)
+            return _verify_rows(files, entry=entry)
     except StoreError as error:
         return Verification(
             outcome=VerifyOutcome(outcome_of(error)), stage=error.stage, entry=entry, problem=error

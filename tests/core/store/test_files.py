@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import stat
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,13 +41,10 @@ def make_fifo(path: Path) -> None:
 
 
 def make_socket(path: Path) -> None:
-    here = Path.cwd()
-    os.chdir(path.parent)
-    try:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(path.name)
-    finally:
-        os.chdir(here)
+    """Under a short name first: an address has room for 107 characters."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as made:
+        made.bind(f"{folder}/s")
+        Path(folder, "s").rename(path)
 
 
 def make_device(path: Path) -> None:
