@@ -6,7 +6,7 @@ against its digest. What only a layout can say stays open: page sizes, counts of
 
 from app.core.digest import Digest, RunningDigest
 from app.core.errors import FormatError, Stage, shown
-from app.core.store.delta_stream import DeltaHeader, verify_delta_header
+from app.core.store.delta_stream import verify_delta_header
 from app.core.store.entry import Entry
 from app.core.store.files import StoreFiles
 from app.core.store.manifest import (
@@ -40,16 +40,17 @@ def authenticate_streams(files: StoreFiles, *, entry: Entry) -> Digest | None:
         ResourceError: out of descriptors or memory.
     """
     root = page_root(entry)
-    before, found = _authenticate_base(files, base=terminal_base_of(root), root=root)
+    found = _authenticate_base(files, base=terminal_base_of(root), root=root)
+    if not isinstance(root, PageDeltaManifest):
+        return found
     for index, stage in enumerate(chain_of(root)):
-        header = _authenticate_stage(files, stage=stage, root=root, before=before, index=index)
-        before = header.result_snapshot_sha256
-    return None if isinstance(root, PageDeltaManifest) else found
+        found = _authenticate_stage(files, stage=stage, root=root, before=found, index=index)
+    return None
 
 
 def _authenticate_base(
     files: StoreFiles, *, base: FlatSnapshotManifest | LegacyManifest, root: PageRoot
-) -> tuple[Digest, Digest]:
+) -> Digest:
     stream = open_base(files, base=base)
     try:
         reach = base.objects[0].byte_count if isinstance(base, FlatSnapshotManifest) else stream.byte_count
@@ -62,7 +63,7 @@ def _authenticate_base(
         stream.close()
     if isinstance(base, FlatSnapshotManifest):
         require_digest(found, wanted=base.snapshot_sha256, subject="stream")
-    return found, found
+    return found
 
 
 def _take_header(stream: StoredStream, *, reach: int) -> StreamHeader:
@@ -89,18 +90,14 @@ def _verify_header(header: StreamHeader, *, root: PageRoot) -> None:
 
 
 def _authenticate_stage(
-    files: StoreFiles, *, stage: DeltaStage, root: PageRoot, before: Digest, index: int
-) -> DeltaHeader:
+    files: StoreFiles, *, stage: DeltaStage, root: PageDeltaManifest, before: Digest, index: int
+) -> Digest:
+    """One delta stream to its end; returns the digest that the next stage must be based on."""
     subject = f"delta stream {index}"
-    layout_sha256 = root.layout_sha256 if isinstance(root, PageDeltaManifest) else None
     stream, header = open_stage(files, stage=stage, identity=root.identity, subject=subject)
     try:
         verify_delta_header(
-            header,
-            stage=stage,
-            layout_sha256=layout_sha256 or header.layout_sha256,
-            base_sha256=before,
-            subject=subject,
+            header, stage=stage, layout_sha256=root.layout_sha256, base_sha256=before, subject=subject
         )
         for tail in header.tails:
             running = RunningDigest()
@@ -110,8 +107,6 @@ def _authenticate_stage(
         found = stream.finish()
     finally:
         stream.close()
-    payload = stage.payload
-    require_digest(
-        found, wanted=payload.sha256 if isinstance(payload, ExtentPayload) else None, subject=subject
-    )
-    return header
+    stated = stage.payload.sha256 if isinstance(stage.payload, ExtentPayload) else None
+    require_digest(found, wanted=stated, subject=subject)
+    return header.result_snapshot_sha256
