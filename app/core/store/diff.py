@@ -252,7 +252,7 @@ def _document_facts(entry: Entry) -> Iterator[tuple[str, JsonValue]]:
     yield "committed_tokens", entry.committed_tokens
     yield "object_sizes", _sizes(entry)
     if entry.chunks:
-        yield "chunk_tokens", sorted({chunk.tokens for chunk in entry.chunks})
+        yield "chunk_tokens", list[JsonValue](sorted({chunk.tokens for chunk in entry.chunks}))
     document = entry.document
     if isinstance(document, FlatSnapshotManifest | PageDeltaManifest):
         yield from _page_facts(document)
@@ -273,7 +273,7 @@ def _page_facts(root: PageRoot) -> Iterator[tuple[str, JsonValue]]:
         yield "version", root.version
     for number, stage in enumerate(chain_of(root)):
         yield f"stage{number}.committed_tokens", stage.result.committed_tokens
-        yield f"stage{number}.block_counts", [*stage.result.block_counts]
+        yield f"stage{number}.block_counts", list[JsonValue](stage.result.block_counts)
         if isinstance(stage.payload, ExtentPayload):
             yield f"stage{number}.delta_sha256", stage.payload.sha256
 

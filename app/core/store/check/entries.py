@@ -144,7 +144,7 @@ class EntryCheck:
                 yield from self._objects.tell_once(misfit, entry=name)
         if fault is not None:
             yield _problem(fault, code=ProblemCode.STREAM_CORRUPT, path=path, name=name)
-        obstacles = [str(misfit.error) for misfit in misfits] + ([str(fault)] if fault else [])
+        obstacles = [misfit.detail for misfit in misfits] + ([str(fault)] if fault else [])
         obstacles += _unknown_rules(entry)
         yield _standing(name, document=entry.document, descriptors=descriptors, obstacles=obstacles)
 

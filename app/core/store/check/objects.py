@@ -38,11 +38,18 @@ _MENTION = re.compile(rb"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
-    """What stands against one reference of an entry."""
+    """What stands against one reference of an entry; an error itself would keep the frames it crossed.
+
+    Attributes:
+        detail: the whole of it as one sentence.
+    """
 
     descriptor: FileDescriptor
     code: ProblemCode
-    error: StoreError
+    stage: Stage
+    expected: str
+    found: str
+    detail: str
 
 
 class ObjectBuilder:
@@ -91,11 +98,11 @@ class ObjectInventory:
             ):
                 return None
         except MissingObjectError as error:
-            return Misfit(descriptor=descriptor, code=ProblemCode.OBJECT_MISSING, error=error)
+            return _misfit(error, descriptor=descriptor, code=ProblemCode.OBJECT_MISSING)
         except FormatError as error:
             sized = kind is FileKind.FILE and byte_count != descriptor.byte_count
             code = ProblemCode.OBJECT_SIZE if sized else ProblemCode.OBJECT_UNREADABLE
-            return Misfit(descriptor=descriptor, code=code, error=error)
+            return _misfit(error, descriptor=descriptor, code=code)
 
     def read(self, descriptor: FileDescriptor, *, required: frozenset[RecordKind]) -> Misfit | None:
         """Whether a needed object holds what its name says, and a chunk what its header says: *full*.
@@ -113,7 +120,7 @@ class ObjectInventory:
             elif isinstance(descriptor, ChunkDescriptor):
                 self._read_header(descriptor, required=required)
         except (FormatError, IntegrityError) as error:
-            return Misfit(descriptor=descriptor, code=_code_of(error), error=error)
+            return _misfit(error, descriptor=descriptor, code=_code_of(error))
         return None
 
     def note_sound(self, descriptor: FileDescriptor) -> None:
@@ -140,7 +147,7 @@ class ObjectInventory:
         else:
             told = self._table.mark(row, bit=_REPORTED)
         if not told:
-            yield _problem(digest, code=misfit.code, error=misfit.error, entry=entry)
+            yield _problem(misfit, entry=entry)
 
     def leftovers(self, totals: CheckTotals, *, full: bool) -> Iterator[Problem]:
         """Every object that no entry needs, in order of names; sums up those that are needed.
@@ -160,7 +167,7 @@ class ObjectInventory:
             digest = self._table.digest(row)
             misfit = self._look_at_leftover(digest, kind=kind, byte_count=byte_count, full=full)
             if misfit is not None:
-                yield _problem(digest, code=misfit.code, error=misfit.error)
+                yield _problem(misfit)
             elif not mentioned:
                 yield _unneeded(digest)
 
@@ -170,7 +177,7 @@ class ObjectInventory:
         whole = ObjectDescriptor(sha256=digest, start=0, end=byte_count)
         if kind is not FileKind.FILE:
             error = FormatError(str(digest), expected="a regular file", found=kind, stage=Stage.SIZE)
-            return Misfit(descriptor=whole, code=ProblemCode.OBJECT_UNREADABLE, error=error)
+            return _misfit(error, descriptor=whole, code=ProblemCode.OBJECT_UNREADABLE)
         return self.read(whole, required=frozenset()) if full else None
 
     def _read_header(self, chunk: ChunkDescriptor, *, required: frozenset[RecordKind]) -> None:
@@ -199,19 +206,33 @@ def _code_of(error: StoreError) -> ProblemCode:
     return ProblemCode.OBJECT_UNREADABLE
 
 
-def _unneeded(digest: Digest) -> Problem:
-    error = FormatError(str(digest), expected="an entry that names it", found="none", stage=Stage.SIZE)
-    return _problem(digest, code=ProblemCode.OBJECT_UNREFERENCED, error=error)
-
-
-def _problem(
-    digest: Digest, *, code: ProblemCode, error: StoreError, entry: DocumentName | None = None
-) -> Problem:
-    return Problem(
+def _misfit(error: StoreError, *, descriptor: FileDescriptor, code: ProblemCode) -> Misfit:
+    return Misfit(
+        descriptor=descriptor,
         code=code,
-        path=str(object_path(digest)),
         stage=error.stage,
         expected=error.expected,
         found=error.found,
+        detail=str(error),
+    )
+
+
+def _problem(misfit: Misfit, *, entry: DocumentName | None = None) -> Problem:
+    return Problem(
+        code=misfit.code,
+        path=str(object_path(misfit.descriptor.sha256)),
+        stage=misfit.stage,
+        expected=misfit.expected,
+        found=misfit.found,
         entry=entry,
+    )
+
+
+def _unneeded(digest: Digest) -> Problem:
+    return Problem(
+        code=ProblemCode.OBJECT_UNREFERENCED,
+        path=str(object_path(digest)),
+        stage=Stage.SIZE,
+        expected="an entry that names it",
+        found="none",
     )
