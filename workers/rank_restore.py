@@ -164,7 +164,7 @@ class RankWorker:
 
     def _make_room(self, order: RankOrder) -> None:
         """Commit the pool's pages before the service begins, as a serving runtime does at its start."""
-        if order.span_tokens is not None:
+        if order.span_tokens is not None and order.layout is not None:
             counts = order.layout.block_counts(order.span_tokens)
             self._device.prepare_pool(order.layout, block_counts=counts)
 
@@ -263,7 +263,7 @@ def _refusal(error: CoreError) -> RankReport:
         bytes=0,
         intervals_ns=(),
         service_ns=0,
-        reader_work_ns=0,
+        reader_work=(),
         readers=0,
         stream_digest=StreamDigestState.NOT_REACHED,
         submissions=0,

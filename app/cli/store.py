@@ -32,7 +32,7 @@ from app.core.restore.buffers import BufferPool
 from app.core.restore.execute import RankOrder, restore_rank
 from app.core.restore.host_device import HostDevice
 from app.core.restore.host_placement import HostProducer
-from app.core.restore.plan import plan_restore
+from app.core.restore.page_plan import plan_restore
 from app.core.restore.reader import BoundedReader, list_documents, read_document
 from app.core.restore.report import RankOutcome, RankReport
 from app.core.store.layout import MAX_OBJECT_BYTES, DocumentName

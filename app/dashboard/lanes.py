@@ -25,6 +25,7 @@ SHORT_NAMES: Final[dict[str, str]] = {
     Phase.SUBMISSION: "submit",
     Phase.STREAM_DIGEST_WAIT: "digest",
     Phase.FINAL_COMPLETION: "finish",
+    Phase.CLEAN_UP: "clean up",
     UNATTRIBUTED: "unattributed",
 }
 

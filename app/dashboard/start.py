@@ -13,7 +13,7 @@ from app.accounts.service import Login
 from app.config import Settings
 from app.core.canonical_json import encode_canonical
 from app.core.errors import CoreError
-from app.core.restore.plan import plan_restore
+from app.core.restore.page_plan import plan_restore
 from app.dashboard import queries
 from app.dashboard.access import Operator, Visitor
 from app.dashboard.snapshots import group_places

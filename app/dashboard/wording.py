@@ -36,6 +36,7 @@ PHASES: Final[dict[str, str]] = {
     Phase.SUBMISSION: "check the spans and queue their copies",
     Phase.STREAM_DIGEST_WAIT: "wait for the digest over the whole stream",
     Phase.FINAL_COMPLETION: "both arenas done; coverage, error word, statistics checked",
+    Phase.CLEAN_UP: "after a failure: wait for what still runs, give everything back",
     UNATTRIBUTED: "service time that no phase claims",
 }
 WAITS: Final[dict[str, str]] = {

@@ -6,7 +6,14 @@ from typing import Any
 from app.core.digest import Digest, sha256
 from app.core.errors import Stage
 from app.core.restore.device import LayerDigest, PlacementStats
-from app.core.restore.report import Problem, ProblemCode, RankOutcome, RankReport, StreamDigestState
+from app.core.restore.report import (
+    Problem,
+    ProblemCode,
+    RankOutcome,
+    RankReport,
+    ReaderWork,
+    StreamDigestState,
+)
 from app.core.restore.timeline import Interval, Phase
 
 OBJECTS, BYTES = 13, 813_068_464
@@ -54,7 +61,7 @@ def make_report(*, rank: int, layout: Any = None) -> RankReport:
         bytes=BYTES,
         intervals_ns=intervals,
         service_ns=service_ns,
-        reader_work_ns=3 * service_ns,
+        reader_work=make_reader_work(end_ns=service_ns),
         readers=4,
         stream_digest=StreamDigestState.RECOMPUTED,
         submissions=OBJECTS,
@@ -90,12 +97,18 @@ def make_corrupt_report(*, rank: int, subject: str) -> RankReport:
         bytes=250_174_912,
         intervals_ns=intervals[: read + 1],
         service_ns=intervals[read].end_ns + 2 * MS,
-        reader_work_ns=400 * MS,
+        reader_work=make_reader_work(end_ns=133 * MS),
         readers=4,
         stream_digest=StreamDigestState.NOT_REACHED,
         submissions=4,
         statistics=None,
     )
+
+
+def make_reader_work(*, end_ns: int) -> tuple[ReaderWork, ...]:
+    """Three readers, busy all the time."""
+    one = ReaderWork(object=sha256(b"object"), start_ns=0, end_ns=end_ns, bytes=1)
+    return (one, one, one)
 
 
 def make_layers(layout: Any, *, rank: int) -> tuple[LayerDigest, ...]:

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from app.core.digest import sha256
-from app.core.restore.plan import RestorePlan
+from app.core.restore.page_plan import PagePlan
+from app.core.store.entry import FileDescriptor
 from app.core.store.layout import object_path
-from app.core.store.manifest import ObjectDescriptor
 
 READERS = 4
 
@@ -33,10 +33,10 @@ class ReferencePlacement:
         self._at = 0
 
 
-def restore(root: Path, *, plan: RestorePlan, header_bytes: int, placement: ReferencePlacement) -> None:
+def restore(root: Path, *, plan: PagePlan, header_bytes: int, placement: ReferencePlacement) -> None:
     """Object 0 first, then batches of four: read and hash all, then place all."""
     placement.reset()
-    objects = [item.descriptor for batch in plan.batches for item in batch]
+    objects = [source.descriptor for source in plan.sources]
     with ThreadPoolExecutor(READERS) as readers:
         first = _read(root, objects[0])
         placement.place(0, payload=memoryview(first)[header_bytes:])
@@ -47,7 +47,7 @@ def restore(root: Path, *, plan: RestorePlan, header_bytes: int, placement: Refe
                 placement.place(start + offset, payload=memoryview(buffer))
 
 
-def _read(root: Path, descriptor: ObjectDescriptor) -> bytearray:
+def _read(root: Path, descriptor: FileDescriptor) -> bytearray:
     buffer = bytearray(descriptor.byte_count)
     with (root / object_path(descriptor.sha256)).open("rb", buffering=0) as file:
         view = memoryview(buffer)

@@ -23,7 +23,7 @@ from app.core.restore.buffers import BufferPool, map_pages
 from app.core.restore.execute import RankOrder, restore_rank
 from app.core.restore.host_device import HostDevice
 from app.core.restore.host_placement import HostProducer
-from app.core.restore.plan import RestorePlan, plan_restore
+from app.core.restore.page_plan import PagePlan, plan_restore
 from app.core.restore.reader import BoundedReader, list_documents, read_document
 from app.core.restore.report import RankOutcome, RankReport
 from app.core.store.layout import MAX_OBJECT_BYTES, DocumentName, object_path
@@ -44,7 +44,7 @@ class Case:
     root: Path
     name: DocumentName
     layout: PageLayout
-    plan: RestorePlan
+    plan: PagePlan
     header_bytes: int
     buffers: BufferPool
     device: HostDevice
@@ -52,8 +52,7 @@ class Case:
 
     @property
     def paths(self) -> list[Path]:
-        items = [item for batch in self.plan.batches for item in batch]
-        return [self.root / object_path(item.descriptor.sha256) for item in items]
+        return [self.root / object_path(item.descriptor.sha256) for item in self.plan.sources]
 
 
 def open_case(folder: Path, *, byte_count: int) -> Case:
@@ -197,7 +196,7 @@ def main() -> int:
         case = open_case(folder, byte_count=chosen.bytes)
         figures = measure(case, rounds=chosen.rounds)
         case.device.close()
-        objects = case.plan.object_count
+        objects = len(case.plan.sources)
         result = {"machine": machine, "bytes": chosen.bytes, "objects": objects, "restore": figures}
     finally:
         shutil.rmtree(folder)

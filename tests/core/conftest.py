@@ -20,6 +20,12 @@ settings.load_profile("core")
 @pytest.fixture(scope="session")
 def vectors(shared_dir: Path) -> dict[str, Vector]:
     """All flat entries of the shared vectors, read-only."""
+    return {name: one for name, one in read_vectors(shared_dir).items() if one.is_flat}
+
+
+@pytest.fixture(scope="session")
+def entries(shared_dir: Path) -> dict[str, Vector]:
+    """All entries of the shared vectors, of every kind, read-only."""
     return read_vectors(shared_dir)
 
 

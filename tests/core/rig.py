@@ -19,7 +19,7 @@ from app.core.restore.host_device import HostDevice
 from app.core.restore.host_placement import HostProducer
 from app.core.restore.host_pool import FixedPool
 from app.core.restore.reader import BoundedReader
-from app.core.store.identity import CacheIdentity, parse_identity
+from app.core.store.identity import CacheIdentity, form_of, parse_identity
 from app.core.store.snapshot import PageLayout, parse_page_layout
 
 FLAT_SCHEMA = "sparkcache-page-snapshot-manifest/v2"
@@ -41,7 +41,7 @@ class FakeClock:
 
 @dataclass(frozen=True, kw_only=True)
 class Vector:
-    """One good flat entry of ``index.json``."""
+    """One good entry of ``index.json``; the layout of rows has no groups."""
 
     name: str
     root: Path
@@ -59,8 +59,10 @@ class Vector:
         return RankOrder(**(values | changes))
 
     def device(self, kind: type[HostDevice] = HostDevice, **changes: Any) -> Any:
-        """A device whose pool has the shape and slots the vector was placed with."""
-        placement = self.entry["placement"]
+        """A device whose pool has the shape and slots the vector was placed with, if it was."""
+        placement = self.entry.get("placement")
+        if placement is None:
+            return kind("host0", **({"pool_bytes": 1 << 20, "arena_bytes": BUFFER_BYTES} | changes))
         fixed = FixedPool(
             pages=placement["pool_pages"],
             page_stride_bytes=tuple(placement["page_stride_bytes"]),
@@ -70,12 +72,16 @@ class Vector:
         return kind("host0", **(values | changes))
 
     @property
+    def is_flat(self) -> bool:
+        return self.entry.get("schema") == FLAT_SCHEMA
+
+    @property
     def layer_digests(self) -> list[str]:
         return [layer["sha256"] for layer in self.entry["layers"]]
 
 
 def read_vectors(shared: Path) -> dict[str, Vector]:
-    """Every flat entry of the shared vectors, by id."""
+    """Every good entry of the shared vectors, by id."""
     folder = shared / "vectors"
     index = json.loads((folder / "index.json").read_bytes())
     layouts = {
@@ -85,12 +91,11 @@ def read_vectors(shared: Path) -> dict[str, Vector]:
         entry["id"]: Vector(
             name=entry["id"],
             root=folder / entry["root"],
-            layout=layouts[entry["layout"]],
-            identity=parse_identity(entry["identity"]),
+            layout=layouts[entry["layout"]] if "layout" in entry else PageLayout(groups=()),
+            identity=parse_identity(entry["identity"], form=form_of(entry["identity"])),
             entry=entry,
         )
         for entry in index["entries"]
-        if entry.get("schema") == FLAT_SCHEMA
     }
 
 

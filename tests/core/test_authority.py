@@ -81,7 +81,7 @@ def test_the_arenas_alternate_and_object_0_goes_alone(vectors: dict[str, Vector]
         ) -> HostPlacement:
             placement = super().begin(pages, layers=layers, payload_bytes=payload_bytes)
             acquire = placement.acquire
-            placement.acquire = lambda index: (taken.append(index), acquire(index))[1]  # type: ignore[method-assign]
+            placement.acquire = lambda index, **more: (taken.append(index), acquire(index, **more))[1]  # type: ignore[method-assign]
             return placement
 
     with vector.device(Watched) as device:
@@ -197,14 +197,14 @@ def test_phases_come_in_the_order_of_the_contract(vectors: dict[str, Vector]) ->
         Phase.MANIFEST_LOOKUP,
         Phase.PLANNING,
         Phase.MANIFEST_LOOKUP,
-        Phase.RESERVATION,
         Phase.BUFFER_WAIT,
         Phase.READ_AUTHENTICATE,
         Phase.PLANNING,
+        Phase.PLANNING,
+        Phase.RESERVATION,
         Phase.PRIOR_DEVICE_WORK,
         Phase.RESERVATION,
         Phase.ARENA_WAIT,
-        Phase.HOST_COPY,
         Phase.SUBMISSION,
         Phase.STREAM_DIGEST_WAIT,
         Phase.FINAL_COMPLETION,

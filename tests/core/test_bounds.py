@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from app.core.digest import Digest
 from app.core.restore.buffers import BufferPool, PooledBuffer
 from app.core.restore.device import PageSet
 from app.core.restore.execute import Progress
 from app.core.restore.host_device import HostDevice
 from app.core.restore.host_placement import HostPlacement
-from app.core.restore.plan import PlannedObject
+from app.core.restore.plan import Source
 from app.core.restore.reader import BoundedReader, Load
 from app.core.restore.report import ProblemCode, RankOutcome
 from app.core.restore.timeline import Clock
@@ -30,7 +31,7 @@ def test_four_readers_run_at_once(vectors: dict[str, Vector]) -> None:
         """Objects 1 to 4 only go on when all four have been opened."""
 
         def fill(self, load: Load) -> None:
-            if 1 <= load.planned.index <= 4:
+            if 1 <= load.source.index <= 4:
                 meeting.wait(timeout=60)
             super().fill(load)
 
@@ -85,14 +86,14 @@ def test_a_failed_batch_leaves_no_reader_running_and_no_buffer_held(
 
     class Slow(BoundedReader):
         def fill(self, load: Load) -> None:
-            if load.planned.index in (2, 3, 4):
+            if load.source.index in (2, 3, 4):
                 failed.wait(timeout=60)
             try:
                 super().fill(load)
             finally:
-                if load.planned.index == 1:
+                if load.source.index == 1:
                     failed.set()
-            finished.append(load.planned.index)
+            finished.append(load.source.index)
 
     buffers = BufferPool(buffer_bytes=BUFFER_BYTES)
     with vector.device() as device, opened(vector.root, kind=Slow, buffers=buffers) as reader:
@@ -113,11 +114,11 @@ def test_reads_that_ran_ahead_are_waited_for_when_the_restore_is_cancelled(vecto
 
     class Slow(BoundedReader):
         def fill(self, load: Load) -> None:
-            started.append(load.planned.index)
-            if load.planned.index > 4:
+            started.append(load.source.index)
+            if load.source.index > 4:
                 unwanted.wait(timeout=60)
             super().fill(load)
-            finished.append(load.planned.index)
+            finished.append(load.source.index)
 
     placed: list[Progress] = []
 
@@ -127,10 +128,12 @@ def test_reads_that_ran_ahead_are_waited_for_when_the_restore_is_cancelled(vecto
         unwanted.set()
         return True
 
+    # Without a stream digest a buffer is free as soon as its arena is taken again.
+    pinned = vector.order(stream_pinned=True, manifest_sha256=Digest(vector.entry["manifest_sha256"]))
     buffers = BufferPool(buffer_bytes=BUFFER_BYTES)
     with vector.device() as device, opened(vector.root, kind=Slow, buffers=buffers) as reader:
         report = restore(
-            vector.order(), reader=reader, device=device, progress=placed.append, cancelled=cancelled
+            pinned, reader=reader, device=device, progress=placed.append, cancelled=cancelled
         ).report
         assert sorted(finished) == sorted(started)
         assert max(started) > 4
@@ -159,13 +162,13 @@ def test_object_0_is_let_go_of_before_the_first_batch_is_read(vectors: dict[str,
             super().let_go()
 
     class Watched(BoundedReader):
-        def start(self, planned: PlannedObject, *, buffer: PooledBuffer, clock: Clock) -> Load:
-            held[planned.index] = self.buffers.held_buffers
-            if planned.index == 0:
+        def start(self, source: Source, *, buffer: PooledBuffer, clock: Clock) -> Load:
+            held[source.index] = self.buffers.held_buffers
+            if source.index == 0:
                 buffer.__class__ = Kept
             else:
                 going_on.set()
-            return super().start(planned, buffer=buffer, clock=clock)
+            return super().start(source, buffer=buffer, clock=clock)
 
     buffers = Stock(buffer_bytes=BUFFER_BYTES)
     with vector.device() as device, opened(vector.root, kind=Watched, buffers=buffers) as reader:

@@ -11,6 +11,7 @@ import pytest
 from app.core.canonical_json import decode_canonical, encode_canonical
 from app.core.digest import sha256
 from app.core.errors import FormatError, Stage
+from app.core.restore.conditions import CacheMode, CacheState, Conditions
 from app.core.restore.device import LayerDigest, PageSet, PlacementStats, Producer
 from app.core.restore.host_device import HostDevice
 from app.core.restore.report import (
@@ -18,6 +19,7 @@ from app.core.restore.report import (
     ProblemCode,
     RankOutcome,
     RankReport,
+    ReaderWork,
     RestoreOutcome,
     StreamDigestState,
     combine,
@@ -40,7 +42,10 @@ REPORT = RankReport(
         Interval(phase=Phase.HOST_COPY, start_ns=20, end_ns=25),
     ),
     service_ns=30,
-    reader_work_ns=77,
+    reader_work=(
+        ReaderWork(object=sha256(b"0"), start_ns=2, end_ns=12, bytes=60),
+        ReaderWork(object=sha256(b"1"), start_ns=5, end_ns=30, bytes=40),
+    ),
     readers=4,
     stream_digest=StreamDigestState.RECOMPUTED,
     submissions=2,
@@ -54,6 +59,9 @@ REPORT = RankReport(
         device_error=0,
     ),
     layers=(LayerDigest(name="a", pages=2, bytes=50, sha256=sha256(b"a")),),
+    conditions=Conditions(
+        cache=CacheState(mode=CacheMode.WARM, resident_bytes=4096, object_bytes=8192), cores=2
+    ),
 )
 FAILURE = replace(
     REPORT,
@@ -159,6 +167,8 @@ def test_a_document_and_its_report_are_one(report: RankReport) -> None:
     assert parse_report(decode_canonical(encode_canonical(document), subject="report")) == report
     assert document["unattributed_ns"] == 18
     assert document["phases_ns"] == {"manifest_lookup": 5, "host_copy": 7}
+    assert document["reader_work_ns"] == 35
+    assert document["bytes_per_second"] == {"manifest_lookup": 20 * 10**9, "host_copy": 100 * 10**9 // 7}
 
 
 TAMPERED: dict[str, Callable[[Any], object]] = {
@@ -173,7 +183,7 @@ TAMPERED: dict[str, Callable[[Any], object]] = {
     "negative objects": lambda d: d.update(objects=-1),
     "boolean bytes": lambda d: d.update(bytes=True),
     "fraction": lambda d: d.update(service_ns=30.0),
-    "over 63 bits": lambda d: d.update(reader_work_ns=2**63),
+    "over 63 bits": lambda d: d.update(bytes=2**63),
     "intervals not a list": lambda d: d.update(intervals_ns={}),
     "intervals overlap": lambda d: d["intervals_ns"][1].update(start_ns=9),
     "intervals reversed": lambda d: d["intervals_ns"].reverse(),
@@ -186,6 +196,16 @@ TAMPERED: dict[str, Callable[[Any], object]] = {
     "unattributed smaller": lambda d: d.update(unattributed_ns=17),
     "unattributed negative": lambda d: d.update(unattributed_ns=-1),
     "service longer": lambda d: d.update(service_ns=31),
+    "reader work after the service": lambda d: d["reader_work"][1].update(end_ns=31),
+    "reader work that ends before it starts": lambda d: d["reader_work"][0].update(end_ns=1),
+    "reader work sum": lambda d: d.update(reader_work_ns=34),
+    "reader work of no object": lambda d: d["reader_work"][0].update(object="x"),
+    "rate": lambda d: d["bytes_per_second"].update(host_copy=1),
+    "rate missing": lambda d: d["bytes_per_second"].pop("host_copy"),
+    "rate as a fraction": lambda d: d.update(unattributed_ns=18.0),
+    "cache mode unknown": lambda d: d["conditions"]["cache"].update(mode="tepid"),
+    "more resident than there is": lambda d: d["conditions"]["cache"].update(resident_bytes=8193),
+    "no core": lambda d: d["conditions"].update(cores=0),
     "statistics key": lambda d: d["statistics"].pop("slot_uploads"),
     "layer digest": lambda d: d["layers"][0].update(sha256="x"),
     "manifest digest": lambda d: d.update(manifest_sha256="x"),

@@ -32,6 +32,14 @@ class PooledBuffer:
         self._holders = holders
         self.memory = memory
 
+    def hold(self, holders: int) -> None:
+        """So many more holders must let go.
+
+        Raises:
+            RuntimeError: nobody holds it any more.
+        """
+        self._pool.hold(self, holders=holders)
+
     def let_go(self) -> None:
         """One holder is done. The last one returns the buffer.
 
@@ -43,6 +51,12 @@ class PooledBuffer:
     def drop(self) -> None:
         """Return the buffer whoever holds it; harmless when it is back already."""
         self._pool.give_back(self, drop=True)
+
+    def count_up(self, holders: int) -> None:
+        """Add holders; called by the pool, under its lock."""
+        if self._holders == 0:
+            raise RuntimeError("a pooled buffer was held again after it had been returned")
+        self._holders += holders
 
     def count_down(self, *, drop: bool) -> int | None:
         """The buffer's number if this call frees it; called by the pool, under its lock."""
@@ -123,6 +137,11 @@ class BufferPool:
         """Return when no buffer is lent out."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._free) == self.count)
+
+    def hold(self, buffer: PooledBuffer, *, holders: int) -> None:
+        """Count holders on to a lent buffer; called by the buffer."""
+        with self._changed:
+            buffer.count_up(holders)
 
     def give_back(self, buffer: PooledBuffer, *, drop: bool) -> None:
         """Count one holder (or all) off a lent buffer; called by the buffer."""

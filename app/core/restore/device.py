@@ -4,7 +4,7 @@
 a transaction of its own (restore-contract §3 items 6 – 10): it ends settled or aborted and never resumes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Protocol
@@ -103,15 +103,37 @@ class Arena(Protocol):
 class Placement(Protocol):
     """One transaction that fills one page set."""
 
-    def acquire(self, index: int) -> Arena:
+    @property
+    def adopts_buffers(self) -> bool:
+        """Whether the device copies from any host memory as well as from its own arenas."""
+
+    def acquire(self, index: int, *, adopt: memoryview | None = None) -> Arena:
         """Wait until arena ``index`` is free and take it for filling.
+
+        Args:
+            index: 0 or 1.
+            adopt: bytes that stand in for the arena's memory until the next time, already in place; only
+                where ``adopts_buffers``.
 
         Raises:
             DeviceError: the placement is over, or the arena is being filled already.
         """
 
-    def place(self, arena: Arena, *, used_bytes: int, spans: Sequence[CopySpan]) -> None:
+    def place(
+        self,
+        arena: Arena,
+        *,
+        used_bytes: int,
+        spans: Sequence[CopySpan],
+        done: Callable[[], None] | None = None,
+    ) -> None:
         """Queue the copies of the arena's first ``used_bytes`` bytes; until they are done it is in flight.
+
+        Args:
+            arena: the one acquired last.
+            used_bytes: length of the filling.
+            spans: its copies.
+            done: called once when the bytes may change again; the arena counts as free only afterwards.
 
         Raises:
             DeviceError: a span breaks a rule of restore-contract §4.2, or the arena is not being filled.

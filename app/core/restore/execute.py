@@ -1,83 +1,35 @@
 """One rank of one restore, from lookup to settled private pages, in the contract's order of authority.
 
-Source: restore-contract §3 (procedure), §5 (statistics), §6 (failure), §8 (stream digest). The function knows
-neither which device it drives nor which clock it reads; whatever goes wrong with the store or the device is
-part of its value, and then nothing is left behind: no reader, no buffer, no page.
+Source: restore-contract §3 (procedure), §5 (statistics), §6 (failure), §8 (stream digest), §9 (deltas). The
+function knows neither which device it drives, nor which kind of entry it restores, nor which clock it reads;
+whatever goes wrong with the store or the device is part of its value, and then nothing is left behind: no
+reader, no buffer, no page.
 """
 
-from collections import deque
-from collections.abc import Callable
-from concurrent.futures import wait
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-from app.core.digest import Digest, sha256
-from app.core.errors import (
-    AbsentError,
-    CoreError,
-    DeviceError,
-    FormatError,
-    IncompatibleError,
-    IntegrityError,
-    PlanError,
-    ResourceError,
-    Stage,
-    StoreError,
-)
-from app.core.restore.buffers import PooledBuffer
-from app.core.restore.device import Device, PageSet, Placement, PlacementStats, Producer
+from app.core.digest import Digest
+from app.core.errors import AbsentError, CoreError, DeviceError
+from app.core.restore.conditions import Conditions
+from app.core.restore.device import Arena, Device, PageSet, Placement, PlacementStats, Producer
+from app.core.restore.feed import Feed
+from app.core.restore.heads import Head
 from app.core.restore.kernels import copy_bytes
-from app.core.restore.plan import PlannedObject, RestoreLimits, RestorePlan, plan_restore
+from app.core.restore.lookup import RankOrder, RankPlan, find_ordered, plan_entry, require_unchanged
+from app.core.restore.outcome import CancelledError, judge_error
+from app.core.restore.plan import ARENA_COUNT, RestoreLimits, Schedule, Submission, Take
 from app.core.restore.reader import BoundedReader, Load
-from app.core.restore.report import Problem, ProblemCode, RankOutcome, RankReport, StreamDigestState
+from app.core.restore.report import Problem, RankOutcome, RankReport, StreamDigestState
 from app.core.restore.stream import PinnedStream, StreamCheck, StreamDigest
 from app.core.restore.timeline import Clock, Phase, Timeline
-from app.core.store.identity import CacheIdentity
-from app.core.store.layout import DocumentName
-from app.core.store.manifest import FlatSnapshotManifest, parse_flat_manifest
-from app.core.store.snapshot import PageLayout, verify_stream_header
+from app.core.store.entry import Entry
+from app.core.store.files import MissingObjectError
+from app.core.store.manifest import RootKind
 
-# A buffer is held for the copy into an arena and for the stream digest.
-_HOLDERS = 2
-
-_VERDICTS: dict[type[CoreError], tuple[RankOutcome, ProblemCode]] = {
-    FormatError: (RankOutcome.CORRUPT, ProblemCode.FORMAT),
-    IntegrityError: (RankOutcome.CORRUPT, ProblemCode.INTEGRITY),
-    AbsentError: (RankOutcome.ABSENT, ProblemCode.ABSENT),
-    IncompatibleError: (RankOutcome.INCOMPATIBLE, ProblemCode.INCOMPATIBLE),
-    PlanError: (RankOutcome.FAILED, ProblemCode.PLAN),
-    DeviceError: (RankOutcome.FAILED, ProblemCode.DEVICE),
-    ResourceError: (RankOutcome.FAILED, ProblemCode.RESOURCE),
-    CoreError: (RankOutcome.FAILED, ProblemCode.DEVICE),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankOrder:
-    """What one rank is to restore.
-
-    Attributes:
-        identity: the asked identity, or ``None`` to judge the stored one by itself.
-        storage_key: where the root document is filed.
-        span_tokens: the wanted span, or ``None`` for the stored one.
-        manifest_sha256: the root document that was registered; any other one is an integrity error.
-        stream_pinned: that document passed a complete check before, stream digest included, so the serial
-            digest need not be computed again.
-
-    Raises:
-        ValueError: pinned without saying which document.
-    """
-
-    identity: CacheIdentity | None
-    storage_key: Digest
-    context_digest: Digest
-    layout: PageLayout
-    span_tokens: int | None = None
-    manifest_sha256: Digest | None = None
-    stream_pinned: bool = False
-
-    def __post_init__(self) -> None:
-        if self.stream_pinned and self.manifest_sha256 is None:
-            raise ValueError("stream_pinned: expected with the manifest_sha256 it holds for, found without")
+__all__ = ["Progress", "RankOrder", "RankRestore", "restore_rank"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +59,7 @@ def restore_rank(
     producer: Producer,
     progress: Callable[[Progress], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    conditions: Conditions | None = None,
 ) -> RankRestore:
     """Restore one rank into private pages of a device.
 
@@ -118,29 +71,24 @@ def restore_rank(
         producer: whoever may still write to the device's pages; no byte is placed before it is waited for.
         progress: told after each submission.
         cancelled: asked between batches.
+        conditions: what the caller knows of the circumstances, for the report.
 
     Returns:
         The report with its outcome. Unless it is ``restored``, every page, buffer and reader is given back.
     """
     run = _Run(order, reader=reader, device=device, clock=clock)
+    conditions = conditions or Conditions()
     try:
         pages = run.restore(producer=producer, progress=progress or _ignore, cancelled=cancelled or _never)
-        return RankRestore(report=run.report(RankOutcome.RESTORED, problem=None), pages=pages)
-    except _CancelledError as error:
-        run.unwind()
-        problem = _describe(error, code=ProblemCode.CANCELLED)
-        return RankRestore(report=run.report(RankOutcome.CANCELLED, problem=problem), pages=None)
     except CoreError as error:
         run.unwind()
-        outcome, code = next(verdict for kind, verdict in _VERDICTS.items() if isinstance(error, kind))
-        return RankRestore(report=run.report(outcome, problem=_describe(error, code=code)), pages=None)
+        outcome, problem = judge_error(run.as_answer(error))
+        return RankRestore(report=run.report(outcome, problem=problem, conditions=conditions), pages=None)
     except BaseException:
         run.unwind()
         raise
-
-
-class _CancelledError(CoreError):
-    """The caller no longer wants the restore."""
+    report = run.report(RankOutcome.RESTORED, problem=None, conditions=conditions)
+    return RankRestore(report=report, pages=pages)
 
 
 class _Run:
@@ -150,223 +98,218 @@ class _Run:
         self._order = order
         self._reader = reader
         self._device = device
-        self._clock = clock
         self._timeline = Timeline(clock)
-        self._stream: StreamCheck | None = None
-        self._upcoming: deque[PlannedObject] = deque()
-        self._started: deque[Load] = deque()
-        self._loads: list[Load] = []
+        self._check: StreamCheck = PinnedStream() if order.stream_pinned else StreamDigest()
+        self._feed = Feed(reader, clock=clock, timeline=self._timeline, check=self._check)
+        self._entry: Entry | None = None
         self._pages: PageSet | None = None
         self._placement: Placement | None = None
         self._statistics: PlacementStats | None = None
-        self._manifest_sha256: Digest | None = None
-        self._objects = 0
+        self._digested: list[threading.Event | None] = [None] * ARENA_COUNT
+        self._objects: set[int] = set()
         self._bytes = 0
+        self._submissions = 0
         self._stream_digest = StreamDigestState.NOT_REACHED
 
     def restore(
         self, *, producer: Producer, progress: Callable[[Progress], None], cancelled: Callable[[], bool]
     ) -> PageSet:
         """Steps 1 to 11 of the contract."""
-        manifest = self._look_up()
+        plan = self._plan()
+        self._read_heads(plan)
         with self._timeline.phase(Phase.PLANNING):
-            plan = plan_restore(manifest, layout=self._order.layout, limits=self._limits())
-        self._require_unchanged(manifest)
-        with self._timeline.phase(Phase.RESERVATION):
-            pages = self._device.reserve(plan.layout, block_counts=plan.block_counts)
-            self._pages = pages
-        self._stream = PinnedStream() if self._order.stream_pinned else StreamDigest()
-        self._upcoming.extend(item for batch in plan.batches for item in batch)
-        for batch in plan.batches:
+            digested = self._feed.held if plan.early_streams else ()
+            schedule = plan.schedule(held=self._feed.held, digested=digested)
+            self._check.expect(schedule.streams)
+        self._feed.follow(schedule)
+        pages, placement = self._begin(schedule, producer=producer)
+        for batch in schedule.batches:
             if cancelled():
-                raise _CancelledError(
+                raise CancelledError(
                     "restore", expected="to be wanted", found="a cancellation between batches"
                 )
-            loads = self._authenticate(len(batch), stream=self._stream)
-            placement = self._placement or self._begin(plan, first=loads[0], pages=pages, producer=producer)
-            for load in loads:
-                self._submit(load, placement=placement)
-                progress(self._progress(plan))
-                self._read_ahead(stream=self._stream)
-        self._finish(plan, stream=self._stream)
+            self._authenticate(batch)
+            for submission in batch:
+                self._submit(submission, placement=placement)
+                progress(self._progress(schedule))
+                self._feed.read_ahead()
+        self._finish(schedule, placement=placement)
         return pages
 
     def unwind(self) -> None:
         """Leave nothing behind (restore-contract §6): no reader, no digest thread, no buffer, no page."""
-        for load in self._loads:
-            if load.authentic.cancel():
-                load.filled.set()
-        wait([load.authentic for load in self._loads])
-        if self._stream is not None:
-            self._stream.abandon()
-        for load in self._loads:
-            load.buffer.drop()
-        if self._placement is not None:
-            self._placement.abort()
-        if self._pages is not None:
-            self._device.discard(self._pages)
+        with self._timeline.phase(Phase.CLEAN_UP), ExitStack() as last_first:
+            if self._pages is not None:
+                last_first.callback(self._device.discard, self._pages)
+            last_first.callback(self._feed.drop)
+            if self._placement is not None:
+                last_first.callback(self._placement.abort)
+            last_first.callback(self._check.abandon)
+            last_first.callback(self._feed.stop)
 
-    def report(self, outcome: RankOutcome, *, problem: Problem | None) -> RankReport:
+    def as_answer(self, error: CoreError) -> CoreError:
+        """An object that nobody has is corrupt, but below an alias absent (store-format §10.3)."""
+        below_alias = self._entry is not None and self._entry.kind is RootKind.PREFIX_ALIAS
+        if below_alias and isinstance(error, MissingObjectError):
+            return AbsentError(error.subject, expected=error.expected, found=error.found, stage=error.stage)
+        return error
+
+    def report(self, outcome: RankOutcome, *, problem: Problem | None, conditions: Conditions) -> RankReport:
         """What was measured up to now."""
+        manifest_sha256: Digest | None = None if self._entry is None else self._entry.sha256
         return RankReport(
             outcome=outcome,
             problem=problem,
-            manifest_sha256=self._manifest_sha256,
-            objects=self._objects,
+            manifest_sha256=manifest_sha256,
+            objects=len(self._objects),
             bytes=self._bytes,
             intervals_ns=self._timeline.intervals,
             service_ns=self._timeline.elapsed_ns(),
-            reader_work_ns=sum(load.work_ns for load in self._loads),
+            reader_work=self._feed.work(),
             readers=self._reader.readers,
             stream_digest=self._stream_digest,
-            submissions=self._objects,
+            submissions=self._submissions,
             statistics=self._statistics,
+            conditions=conditions,
         )
 
-    def _look_up(self) -> FlatSnapshotManifest:
-        """Step 2: the metadata level of store-format §13.1, for the registered document if there is one."""
-        order = self._order
+    def _plan(self) -> RankPlan:
+        """Steps 2 and 3: the document, judged twice; every descriptor, before any object is opened."""
+        order, reader = self._order, self._reader
         with self._timeline.phase(Phase.MANIFEST_LOOKUP):
-            raw = self._read_root()
-            found = sha256(raw)
-            if order.manifest_sha256 not in (None, found):
-                raise IntegrityError(
-                    "root document", expected=f"SHA-256 {order.manifest_sha256}", found=found
-                )
-            manifest = parse_flat_manifest(raw, identity=order.identity, context_digest=order.context_digest)
-            self._manifest_sha256 = found
-            _check_ordered(manifest, order=order)
-            return manifest
-
-    def _require_unchanged(self, manifest: FlatSnapshotManifest) -> None:
-        """Step 2, second half: equal bytes have an equal value and pass the same checks."""
+            entry = find_ordered(order, reader=reader)
+            self._entry = entry
+        with self._timeline.phase(Phase.PLANNING):
+            plan = plan_entry(entry, order=order, limits=self._limits())
         with self._timeline.phase(Phase.MANIFEST_LOOKUP):
-            found = sha256(self._read_root())
-            if found != manifest.sha256:
-                raise IntegrityError(
-                    "root document", expected=f"still SHA-256 {manifest.sha256}", found=found
-                )
-
-    def _read_root(self) -> bytes:
-        name = DocumentName(storage_key=self._order.storage_key, context_digest=self._order.context_digest)
-        return self._reader.read_document(name)
+            require_unchanged(entry, order=order, reader=reader)
+        return plan
 
     def _limits(self) -> RestoreLimits:
         contract = RestoreLimits()
         buffers = self._reader.buffers
         return RestoreLimits(
-            object_bytes=min(contract.object_bytes, self._device.arena_bytes, buffers.buffer_bytes),
+            object_bytes=min(contract.object_bytes, buffers.buffer_bytes),
+            arena_bytes=self._device.arena_bytes,
             batch_objects=min(contract.batch_objects, buffers.count),
         )
 
-    def _authenticate(self, count: int, *, stream: StreamCheck) -> list[Load]:
-        """Steps 4 and 8: every object of the batch is authentic, or none of it goes any further."""
-        self._start_reads(count, stream=stream)
-        loads = [self._started.popleft() for _ in range(count)]
-        with self._timeline.phase(Phase.READ_AUTHENTICATE):
-            wait([load.authentic for load in loads])
-            for load in loads:
-                load.authentic.result()
-        return loads
+    def _read_heads(self, plan: RankPlan) -> None:
+        """Steps 4 and 5: objects that hold a header are authentic before their first byte is looked at."""
+        self._check.expect(plan.early_streams)
+        stream = 0 if plan.early_streams else None
+        waiting: list[Head] = list(plan.heads)
+        while waiting:
+            now = waiting[: self._feed.room]
+            sources = [head.sources[len(head.parts)] for head in now]
+            loads = self._feed.read_heads(sources, stream=stream)
+            with self._timeline.phase(Phase.PLANNING):
+                again = [head for head, load in zip(now, loads, strict=True) if not head.read(load.parts)]
+            waiting = [*again, *waiting[len(now) :]]
+            self._feed.keep(loads, is_last=not waiting)
 
-    def _start_reads(self, count: int, *, stream: StreamCheck) -> None:
-        if len(self._started) >= count:
-            return
-        with self._timeline.phase(Phase.BUFFER_WAIT):
-            buffers = self._reader.buffers
-            if self._objects == 1:
-                # Object 0 is let go of before the first batch is read (restore-contract §2).
-                buffers.wait_until_idle()
-            while len(self._started) < count:
-                size = self._upcoming[0].descriptor.byte_count
-                self._start(buffers.take(size, holders=_HOLDERS), stream=stream)
-
-    def _read_ahead(self, *, stream: StreamCheck) -> None:
-        """Start what buffers are free for; placement of this batch goes on meanwhile (step 8)."""
-        if self._objects == 1:
-            return
-        while self._upcoming:
-            size = self._upcoming[0].descriptor.byte_count
-            buffer = self._reader.buffers.take_if_free(size, holders=_HOLDERS)
-            if buffer is None:
-                return
-            self._start(buffer, stream=stream)
-
-    def _start(self, buffer: PooledBuffer, *, stream: StreamCheck) -> None:
-        load = self._reader.start(self._upcoming.popleft(), buffer=buffer, clock=self._clock)
-        self._loads.append(load)
-        self._started.append(load)
-        stream.follow(load)
-
-    def _begin(self, plan: RestorePlan, *, first: Load, pages: PageSet, producer: Producer) -> Placement:
-        """Steps 5, 1 and 6: header of the authentic object 0, then the fence, then the transaction."""
-        with self._timeline.phase(Phase.PLANNING):
-            verify_stream_header(first.buffer.memory, expected=plan.header)
+    def _begin(self, schedule: Schedule, *, producer: Producer) -> tuple[PageSet, Placement]:
+        """Steps 1 and 6: private pages, the fence, then the transaction."""
+        with self._timeline.phase(Phase.RESERVATION):
+            pages = self._device.reserve(schedule.layout, block_counts=schedule.block_counts)
+            self._pages = pages
         with self._timeline.phase(Phase.PRIOR_DEVICE_WORK):
             self._device.fence(pages, producer=producer)
         with self._timeline.phase(Phase.RESERVATION):
-            self._placement = self._device.begin(pages, layers=plan.layers, payload_bytes=plan.payload_bytes)
-        return self._placement
-
-    def _submit(self, load: Load, *, placement: Placement) -> None:
-        """Step 7, and the end of step 8: one object through its arena."""
-        size = load.planned.descriptor.byte_count
-        with self._timeline.phase(Phase.ARENA_WAIT):
-            arena = placement.acquire(load.planned.arena)
-        with self._timeline.phase(Phase.HOST_COPY):
-            copy_bytes(load.buffer.memory, target=arena.memory[:size])
-            load.buffer.let_go()
-        with self._timeline.phase(Phase.SUBMISSION):
-            placement.place(arena, used_bytes=size, spans=load.planned.spans)
-        self._objects += 1
-        self._bytes += size
-
-    def _progress(self, plan: RestorePlan) -> Progress:
-        return Progress(
-            objects_done=self._objects,
-            objects_total=plan.object_count,
-            bytes_done=self._bytes,
-            bytes_total=plan.source_bytes,
-        )
-
-    def _finish(self, plan: RestorePlan, *, stream: StreamCheck) -> None:
-        """Steps 9, 10 and 11: the stream digest must agree before the transaction may settle."""
-        with self._timeline.phase(Phase.STREAM_DIGEST_WAIT):
-            found = stream.finish()
-        if found not in (None, plan.snapshot_sha256):
-            raise IntegrityError(
-                "stream", expected=plan.snapshot_sha256, found=str(found), stage=Stage.STREAM
+            placement = self._device.begin(
+                pages, layers=schedule.layers, payload_bytes=schedule.payload_bytes
             )
-        self._stream_digest = StreamDigestState.PINNED if found is None else StreamDigestState.RECOMPUTED
+            self._placement = placement
+        return pages, placement
+
+    def _authenticate(self, batch: Sequence[Submission]) -> None:
+        """Step 8: every object of the batch is authentic before any submission of it is placed.
+
+        A batch of one submission is placed when its last object is in: its objects are waited for one by one.
+        """
+        if len(batch) > 1:
+            self._feed.authenticate([take.fetch for submission in batch for take in submission.takes])
+
+    def _submit(self, submission: Submission, *, placement: Placement) -> None:
+        """Step 7, and the end of step 8: one filling through its arena."""
+        arena = self._fill(submission, placement=placement)
+        with self._timeline.phase(Phase.SUBMISSION):
+            done = self._release(submission) if _adopts(submission, placement=placement) else None
+            placement.place(arena, used_bytes=submission.used_bytes, spans=submission.spans, done=done)
+            if submission.stream is not None:
+                digested = threading.Event()
+                self._digested[arena.index] = digested
+                filling = arena.memory[: submission.used_bytes]
+                self._check.follow_filling(filling, stream=submission.stream, done=digested.set)
+        self._submissions += 1
+        self._bytes += submission.used_bytes
+        self._objects.update(take.fetch.source.index for take in submission.takes)
+
+    def _fill(self, submission: Submission, *, placement: Placement) -> Arena:
+        """An arena with authentic bytes: copied into it, or where they were read (§4.1, ``verified``)."""
+        if _adopts(submission, placement=placement):
+            load = self._feed.take(submission.takes[0].fetch)
+            return self._acquire(submission.arena, placement=placement, adopt=load.buffer.memory)
+        arena = self._acquire(submission.arena, placement=placement, adopt=None)
+        for take in submission.takes:
+            load = self._feed.take(take.fetch)
+            with self._timeline.phase(Phase.HOST_COPY):
+                _copy(take, load=load, arena=arena)
+                load.buffer.let_go()
+            self._feed.read_ahead()
+        return arena
+
+    def _acquire(self, index: int, *, placement: Placement, adopt: memoryview | None) -> Arena:
+        digested = self._digested[index]
+        if digested is not None and not digested.is_set():
+            with self._timeline.phase(Phase.STREAM_DIGEST_WAIT):
+                digested.wait()
+        with self._timeline.phase(Phase.ARENA_WAIT):
+            return placement.acquire(index, adopt=adopt)
+
+    def _release(self, submission: Submission) -> Callable[[], None]:
+        return self._feed.take(submission.takes[0].fetch).buffer.let_go
+
+    def _progress(self, schedule: Schedule) -> Progress:
+        return Progress(
+            objects_done=len(self._objects),
+            objects_total=schedule.object_count,
+            bytes_done=self._bytes,
+            bytes_total=schedule.source_bytes,
+        )
+
+    def _finish(self, schedule: Schedule, *, placement: Placement) -> None:
+        """Steps 9, 10 and 11: the stream digests must agree before the transaction may settle."""
+        with self._timeline.phase(Phase.STREAM_DIGEST_WAIT):
+            computed = self._check.finish()
+        self._stream_digest = _digest_state(schedule, computed=computed)
         with self._timeline.phase(Phase.FINAL_COMPLETION):
-            placement = self._placement
-            if placement is None:
-                raise RuntimeError("a plan without objects was executed")
             self._statistics = placement.settle()
-            _check_statistics(self._statistics, plan=plan)
+            _check_statistics(self._statistics, schedule=schedule)
 
 
-def _check_ordered(manifest: FlatSnapshotManifest, *, order: RankOrder) -> None:
-    if manifest.identity.storage_key != order.storage_key:
-        raise IncompatibleError(
-            "root document.identity",
-            expected=f"the one with storage key {order.storage_key}",
-            found=manifest.identity.storage_key,
-        )
-    if order.span_tokens not in (None, manifest.committed_tokens):
-        raise IncompatibleError(
-            "root document.committed_tokens",
-            expected=f"the wanted span of {order.span_tokens} tokens",
-            found=str(manifest.committed_tokens),
-        )
+def _adopts(submission: Submission, *, placement: Placement) -> bool:
+    return placement.adopts_buffers and submission.is_one_buffer
 
 
-def _check_statistics(found: PlacementStats, *, plan: RestorePlan) -> None:
+def _copy(take: Take, *, load: Load, arena: Arena) -> None:
+    for copy in take.copies:
+        target = arena.memory[copy.arena_offset : copy.arena_offset + copy.byte_count]
+        copy_bytes(load.parts[copy.part][copy.offset : copy.offset + copy.byte_count], target=target)
+
+
+def _digest_state(schedule: Schedule, *, computed: bool) -> StreamDigestState:
+    if not schedule.streams:
+        return StreamDigestState.NOT_STATED
+    return StreamDigestState.RECOMPUTED if computed else StreamDigestState.PINNED
+
+
+def _check_statistics(found: PlacementStats, *, schedule: Schedule) -> None:
     """Restore-contract §5: any difference fails the restore."""
     expected = PlacementStats(
-        source_bytes=plan.source_bytes,
-        slabs_submitted=plan.object_count,
-        scatter_kernel_launches=plan.object_count,
+        source_bytes=schedule.source_bytes,
+        slabs_submitted=schedule.submissions,
+        scatter_kernel_launches=schedule.submissions,
         slot_uploads=1,
         destination_table_uploads=1,
         staged_host_to_device_bytes=0,
@@ -374,17 +317,6 @@ def _check_statistics(found: PlacementStats, *, plan: RestorePlan) -> None:
     )
     if found != expected:
         raise DeviceError("placement statistics", expected=str(expected), found=str(found))
-
-
-def _describe(error: CoreError, *, code: ProblemCode) -> Problem:
-    return Problem(
-        code=code,
-        subject=error.subject,
-        stage=error.stage if isinstance(error, StoreError) else None,
-        expected=error.expected,
-        found=error.found,
-        detail=str(error),
-    )
 
 
 def _ignore(progress: Progress) -> None:

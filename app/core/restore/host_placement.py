@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 
 import numpy as np
 
@@ -41,6 +42,12 @@ class HostArena:
         self.state = ArenaState.FREE
         self.memory = map_pages(arena_bytes)
         self.copies: Future[None] | None = None
+        self._own = self.memory
+
+    def fill(self, adopted: memoryview | None) -> None:
+        """Take it for filling, with other memory than its own if there is any."""
+        self.memory = self._own if adopted is None else adopted
+        self.state = ArenaState.FILLING
 
     def settle(self) -> None:
         """Wait for the copies in flight; afterwards the arena is free."""
@@ -54,6 +61,8 @@ class HostArena:
 
 class HostPlacement:
     """One transaction over host memory; its copies run on a thread of their own, in order."""
+
+    adopts_buffers = True
 
     def __init__(
         self,
@@ -81,17 +90,24 @@ class HostPlacement:
         self._launches = 0
         self._error_word = 0
 
-    def acquire(self, index: int) -> HostArena:
+    def acquire(self, index: int, *, adopt: memoryview | None = None) -> HostArena:
         """See ``Placement.acquire``."""
         self._require_open()
         arena = self._arenas[index]
         if arena.state is ArenaState.FILLING:
             raise DeviceError(f"arena {index}", expected="free or in flight", found=arena.state)
         arena.settle()
-        arena.state = ArenaState.FILLING
+        arena.fill(adopt)
         return arena
 
-    def place(self, arena: Arena, *, used_bytes: int, spans: Sequence[CopySpan]) -> None:
+    def place(
+        self,
+        arena: Arena,
+        *,
+        used_bytes: int,
+        spans: Sequence[CopySpan],
+        done: Callable[[], None] | None = None,
+    ) -> None:
         """See ``Placement.place``."""
         self._require_open()
         taken = self._arenas[arena.index]
@@ -106,7 +122,9 @@ class HostPlacement:
         self._submissions += 1
         self._source_bytes += used_bytes
         taken.state = ArenaState.IN_FLIGHT
-        taken.copies = self._stream.submit(self.run_copies, taken.memory, used_bytes=used_bytes, spans=spans)
+        taken.copies = self._stream.submit(
+            self._run, taken.memory, used_bytes=used_bytes, spans=spans, done=done
+        )
 
     def settle(self) -> PlacementStats:
         """See ``Placement.settle``."""
@@ -132,8 +150,10 @@ class HostPlacement:
     def abort(self) -> None:
         """See ``Placement.abort``."""
         if self._open:
-            self._drain()
-            self._end()
+            try:
+                self._drain()
+            finally:
+                self._end()
 
     def run_copies(self, memory: memoryview, *, used_bytes: int, spans: Sequence[CopySpan]) -> None:
         """The scatter "kernel" of one submission; bounds are checked once more, the first error is kept."""
@@ -152,6 +172,20 @@ class HostPlacement:
                 offset=span.destination_offset,
             )
         self._launches += 1
+
+    def _run(
+        self,
+        memory: memoryview,
+        *,
+        used_bytes: int,
+        spans: Sequence[CopySpan],
+        done: Callable[[], None] | None,
+    ) -> None:
+        try:
+            self.run_copies(memory, used_bytes=used_bytes, spans=spans)
+        finally:
+            if done is not None:
+                done()
 
     def _check_span(self, span: CopySpan, *, used_bytes: int) -> None:
         """The rules of restore-contract §4.2; passing spans are counted as placed."""
@@ -179,8 +213,10 @@ class HostPlacement:
             raise DeviceError("placement", expected="an open transaction", found="one that is over")
 
     def _drain(self) -> None:
-        for arena in self._arenas:
-            arena.settle()
+        """Whatever became of the copies into one arena, those into the other are waited for too."""
+        with ExitStack() as both:
+            for arena in self._arenas:
+                both.callback(arena.settle)
 
     def _end(self) -> None:
         self._open = False

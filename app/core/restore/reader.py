@@ -15,7 +15,7 @@ from typing import Self
 from app.core.digest import sha256
 from app.core.errors import IntegrityError, ResourceError, Stage
 from app.core.restore.buffers import BufferPool, PooledBuffer
-from app.core.restore.plan import MAX_BATCH_OBJECTS, PlannedObject
+from app.core.restore.plan import MAX_BATCH_OBJECTS, Source
 from app.core.restore.timeline import Clock
 from app.core.store.files import RootFiles, open_object, read_exactly, read_whole, reason
 from app.core.store.layout import (
@@ -31,22 +31,20 @@ class Load:
     """One object on its way into a lent buffer.
 
     Attributes:
-        filled: set when no more bytes will arrive, in success and in failure.
+        parts: its content; of a chunk only once it is authentic, of an extent as soon as it is filled.
+        readable: set when ``parts`` is final; without parts there was a failure.
         authentic: resolves when the digest matches, or carries the reason why not.
-        work_ns: time a reader spent on it.
+        began_ns: when a reader turned to it, on the caller's clock; ``ended_ns`` when it was done.
     """
 
-    planned: PlannedObject
+    source: Source
     buffer: PooledBuffer
     clock: Clock
-    filled: threading.Event = field(default_factory=threading.Event)
+    parts: tuple[memoryview, ...] = ()
+    readable: threading.Event = field(default_factory=threading.Event)
     authentic: "Future[None]" = field(default_factory=Future)
-    work_ns: int = 0
-
-    @property
-    def subject(self) -> str:
-        """The object, for messages."""
-        return f"object {self.planned.index} ({self.planned.descriptor.sha256})"
+    began_ns: int | None = None
+    ended_ns: int = 0
 
 
 class BoundedReader:
@@ -66,7 +64,7 @@ class BoundedReader:
         self.root = root
         self.buffers = buffers
         self.readers = min(readers, MAX_BATCH_OBJECTS)
-        self._files = RootFiles(root)
+        self.files = RootFiles(root)
         self._threads = ThreadPoolExecutor(max_workers=self.readers, thread_name_prefix="object-reader")
         self._count = threading.Lock()
         self._active = 0
@@ -95,29 +93,43 @@ class BoundedReader:
         """See the function of this name."""
         return read_document(self.root, name=name)
 
-    def start(self, planned: PlannedObject, *, buffer: PooledBuffer, clock: Clock) -> Load:
+    def read_alias(self, name: DocumentName) -> bytes:
+        """A prefix alias, whole.
+
+        Raises:
+            AbsentError, FormatError, ResourceError: as ``read_document``.
+        """
+        return read_whole(self.files, name.alias_path, subject=f"prefix alias {name.alias_path}")
+
+    def start(self, source: Source, *, buffer: PooledBuffer, clock: Clock) -> Load:
         """Begin to read and authenticate one object; objects begin in the order of these calls."""
-        load = Load(planned=planned, buffer=buffer, clock=clock)
+        load = Load(source=source, buffer=buffer, clock=clock)
         load.authentic = self._threads.submit(self.read_load, load)
         return load
 
     def read_load(self, load: Load) -> None:
-        """Read one object exactly and compare its digest; runs on a reader's thread.
+        """Read one object exactly, compare its digest, open it; runs on a reader's thread.
 
         Raises:
-            FormatError: stage ``size``: missing, no regular file, another size.
+            FormatError: stage ``size``: missing, no regular file, another size; stage ``header``: no chunk
+                as its descriptor says.
             IntegrityError: stage ``content``: the bytes are not those the descriptor names.
             ResourceError: out of descriptors or memory.
         """
-        began = load.clock()
+        load.began_ns = load.clock()
+        source, memory = load.source, load.buffer.memory
         try:
             with self._counted():
                 self.fill(load)
-            load.filled.set()
+            if source.content is None:
+                load.parts = (memory,)
+                load.readable.set()
             self._authenticate(load)
+            if source.content is not None:
+                load.parts = source.content.open(memory, subject=source.subject)
         finally:
-            load.filled.set()
-            load.work_ns = load.clock() - began
+            load.readable.set()
+            load.ended_ns = load.clock()
 
     def fill(self, load: Load) -> None:
         """Open one object safely and read exactly its bytes.
@@ -126,17 +138,20 @@ class BoundedReader:
             FormatError: stage ``size``: missing, no regular file, another size.
             ResourceError: out of descriptors or memory.
         """
-        descriptor = load.planned.descriptor
+        source = load.source
         with open_object(
-            self._files, descriptor.sha256, byte_count=descriptor.byte_count, subject=load.subject
+            self.files,
+            source.descriptor.sha256,
+            byte_count=source.descriptor.byte_count,
+            subject=source.subject,
         ) as file:
-            read_exactly(file, memory=load.buffer.memory, subject=load.subject, stage=Stage.SIZE)
+            read_exactly(file, memory=load.buffer.memory, subject=source.subject, stage=Stage.SIZE)
 
     def _authenticate(self, load: Load) -> None:
-        expected = load.planned.descriptor.sha256
+        expected = load.source.descriptor.sha256
         actual = sha256(load.buffer.memory)
         if actual != expected:
-            raise IntegrityError(load.subject, expected=expected, found=actual, stage=Stage.CONTENT)
+            raise IntegrityError(load.source.subject, expected=expected, found=actual, stage=Stage.CONTENT)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:

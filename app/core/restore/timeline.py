@@ -16,8 +16,9 @@ class Phase(StrEnum):
     for a free pooled buffer, that is for the stream digest to be done with an earlier object;
     ``read_authenticate`` waits for the readers of a batch; ``arena_wait`` waits for the copies of the object
     two positions earlier; ``host_copy`` fills the arena; ``submission`` checks and queues its spans;
-    ``stream_digest_wait`` waits for the rest of the stream digest; ``final_completion`` waits for both
-    arenas and checks coverage, error word and statistics.
+    ``stream_digest_wait`` waits for the rest of the stream digests; ``final_completion`` waits for both
+    arenas and checks coverage, error word and statistics; ``clean_up`` follows a failure: what still runs is
+    waited for, buffers and pages are given back.
     """
 
     MANIFEST_LOOKUP = "manifest_lookup"
@@ -31,6 +32,7 @@ class Phase(StrEnum):
     SUBMISSION = "submission"
     STREAM_DIGEST_WAIT = "stream_digest_wait"
     FINAL_COMPLETION = "final_completion"
+    CLEAN_UP = "clean_up"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,10 @@ class Timeline:
     def intervals(self) -> tuple[Interval, ...]:
         """The closed intervals so far, in order."""
         return tuple(self._intervals)
+
+    def since_start(self, moment_ns: int) -> int:
+        """A moment of the same clock, in ns since the service began; never negative."""
+        return max(0, moment_ns - self._origin)
 
     def elapsed_ns(self) -> int:
         """Time since the service began, in ns, never decreasing."""

@@ -115,7 +115,7 @@ class PageDecoding:
 
     def _open_levels(self, opened: ExitStack) -> list[_Level]:
         """All headers, before the first page (store-format §8.4, §11.2)."""
-        _verify_layout(self._root, layout=self._layout)
+        verify_page_layout(self._root, layout=self._layout)
         levels = [self._open_base(opened)]
         for index, stage in enumerate(chain_of(self._root)):
             levels.append(self._open_stage(opened, stage=stage, index=index, before=levels[-1]))
@@ -161,8 +161,12 @@ class PageDecoding:
         )
 
 
-def _verify_layout(root: PageRoot, *, layout: PageLayout) -> None:
-    """What a delta's document says of layout and counts is what the layout gives (store-format §11.1)."""
+def verify_page_layout(root: PageRoot, *, layout: PageLayout) -> None:
+    """What a delta's document says of layout and counts is what the layout gives (store-format §11.1).
+
+    Raises:
+        FormatError: stage ``header``: another layout, or other counts.
+    """
     if not isinstance(root, PageDeltaManifest):
         return
     if root.layout_sha256 != layout.sha256:

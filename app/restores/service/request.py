@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from app.core.restore.plan import plan_restore
+from app.core.restore.page_plan import plan_restore
 from app.core.store.snapshot import PageLayout
 from app.errors import Conflict, NotFound
 from app.layouts import service as layouts
