@@ -108,7 +108,7 @@ def test_a_failed_batch_leaves_no_reader_running_and_no_buffer_held(
 
 def test_reads_that_ran_ahead_are_waited_for_when_the_restore_is_cancelled(vector: Vector) -> None:
     """Objects 5 to 8 are being read while objects 1 to 4 are placed; then nobody wants them any more."""
-    unwanted = threading.Event()
+    unwanted, ahead = threading.Event(), threading.Event()
     started: list[int] = []
     finished: list[int] = []
 
@@ -116,6 +116,7 @@ def test_reads_that_ran_ahead_are_waited_for_when_the_restore_is_cancelled(vecto
         def fill(self, load: Load) -> None:
             started.append(load.source.index)
             if load.source.index > 4:
+                ahead.set()
                 unwanted.wait(timeout=60)
             super().fill(load)
             finished.append(load.source.index)
@@ -125,6 +126,7 @@ def test_reads_that_ran_ahead_are_waited_for_when_the_restore_is_cancelled(vecto
     def cancelled() -> bool:
         if len(placed) < 5:
             return False
+        assert ahead.wait(timeout=60)
         unwanted.set()
         return True
 
