@@ -177,7 +177,7 @@ def _verify_rows(files: StoreFiles, *, entry: Entry) -> Verification:
         sizes[block.kind] = sizes.get(block.kind, 0) + len(block.memory)
     return Verification(
         outcome=VerifyOutcome.VERIFIED,
-        stage=Stage.STREAM,
+        stage=Stage.HEADER,
         entry=entry,
         records=tuple(
             DecodedRecord(kind=kind, byte_count=sizes[kind], sha256=digests[kind].digest())
