@@ -106,6 +106,7 @@ CORE: Final = _e(
         _e("levels.py", "base and delta streams side by side, cut into a layer's pieces"),
         _e("heads.py", "headers that must be known before a schedule can be made"),
         _e("schedule.py", "which object is read when, and how long it is kept"),
+        _e("page_cache.py", "objects put into or out of the page cache, residency measured"),
         _e("report.py", "RankReport, its document, all ranks combined"),
         _e("conditions.py", "page cache and cores a restore was measured with"),
         _e("device.py", "the Device and Arena protocols"),

@@ -196,3 +196,47 @@ def test_synth_never_overwrites(tmp_path: Path) -> None:
     result = run("synth", tmp_path, "--ranks", 1, "--bytes", SIZE, "--json")
     assert result.exit_code == 5
     assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("cache", ["cold", "warm", "as-is"])
+def test_the_page_cache_is_prepared_and_measured(root: Path, store: Path, cache: str) -> None:
+    result = restored(root, "--cache", cache, "--json", layout=store / "layout.json")
+    assert result.exit_code == 0
+    conditions = json.loads(result.stdout)["conditions"]
+    assert conditions["cores"] >= 1
+    assert conditions["cache"]["mode"] == cache.replace("-", "_")
+    if cache == "warm":
+        assert conditions["cache"]["resident_bytes"] == conditions["cache"]["object_bytes"] > 0
+    assert "bytes resident" in " ".join(
+        restored(root, "--cache", cache, layout=store / "layout.json").stdout.split()
+    )
+
+
+def test_deltas_and_legacy_pages_restore(entries: dict[str, Vector], tmp_path: Path) -> None:
+    for name in ("page-delta-v2-1024", "page-delta-v1-768", "legacy-pages-chunks"):
+        vector = entries[name]
+        layout = tmp_path / f"{name}.json"
+        layout.write_bytes(vector.layout.canonical)
+        context = vector.entry["context_digest"]
+        result = run("restore", vector.root, "--context", context, "--layout", layout, "--json")
+        assert [layer["sha256"] for layer in json.loads(result.stdout)["layers"]] == vector.layer_digests
+
+
+def test_rows_restore_without_a_layout(entries: dict[str, Vector]) -> None:
+    for name in ("legacy-rows", "rows-tail-cow-tail", "legacy-rows-alias-4096"):
+        vector = entries[name]
+        arguments = (
+            "--context",
+            vector.entry["context_digest"],
+            "--storage-key",
+            vector.entry["storage_key"],
+        )
+        result = run("restore", vector.root, *arguments, "--mode", "rows", "--json")
+        layers = {layer["name"]: layer["sha256"] for layer in json.loads(result.stdout)["layers"]}
+        assert layers == vector.entry["records_sha256"]
+
+
+def test_pages_without_a_layout_fail_with_that_reason(root: Path) -> None:
+    result = run("restore", root, "--context", context_of(root), "--json")
+    assert result.exit_code == 5
+    assert "page layout" in json.loads(result.stdout)["problem"]["detail"]

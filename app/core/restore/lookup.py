@@ -7,7 +7,7 @@ from app.core.digest import Digest, sha256
 from app.core.errors import AbsentError, IncompatibleError, IntegrityError, PlanError
 from app.core.restore.page_plan import PagePlan, plan_restore
 from app.core.restore.plan import RestoreLimits
-from app.core.restore.reader import BoundedReader
+from app.core.restore.reader import RootReader
 from app.core.restore.row_plan import RowPlan, plan_rows
 from app.core.store.entry import Entry, judge_alias, judge_root
 from app.core.store.identity import CacheIdentity
@@ -57,7 +57,7 @@ class RankOrder:
         return DocumentName(storage_key=self.storage_key, context_digest=self.context_digest)
 
 
-def find_ordered(order: RankOrder, *, reader: BoundedReader) -> Entry:
+def find_ordered(order: RankOrder, *, reader: RootReader) -> Entry:
     """Step 2: the metadata level of store-format §13.1, for the registered document if there is one.
 
     Raises:
@@ -87,7 +87,7 @@ def find_ordered(order: RankOrder, *, reader: BoundedReader) -> Entry:
     return entry
 
 
-def require_unchanged(entry: Entry, *, order: RankOrder, reader: BoundedReader) -> None:
+def require_unchanged(entry: Entry, *, order: RankOrder, reader: RootReader) -> None:
     """Step 2, second half: equal bytes have an equal value and pass the same checks.
 
     Raises:
@@ -132,7 +132,7 @@ def _holds_rows(entry: Entry, *, mode: StorageMode | None) -> bool:
     return mode is StorageMode.ROWS or not document.identity.stores_pages
 
 
-def _read(order: RankOrder, *, reader: BoundedReader) -> tuple[bool, bytes]:
+def _read(order: RankOrder, *, reader: RootReader) -> tuple[bool, bytes]:
     try:
         return False, reader.read_document(order.name)
     except AbsentError:

@@ -47,7 +47,31 @@ class Load:
     ended_ns: int = 0
 
 
-class BoundedReader:
+class RootReader:
+    """The documents of one root.
+
+    Args:
+        root: the rank-local root; a missing one is an empty one (store-format §2).
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.files = RootFiles(root)
+
+    def read_document(self, name: DocumentName) -> bytes:
+        """See the function of this name."""
+        return read_document(self.root, name=name)
+
+    def read_alias(self, name: DocumentName) -> bytes:
+        """A prefix alias, whole.
+
+        Raises:
+            AbsentError, FormatError, ResourceError: as ``read_document``.
+        """
+        return read_whole(self.files, name.alias_path, subject=f"prefix alias {name.alias_path}")
+
+
+class BoundedReader(RootReader):
     """Reads of one root: at most four at once, each into its own lent buffer (restore-contract §2).
 
     Use as a context manager; leaving waits for reads still running.
@@ -61,10 +85,9 @@ class BoundedReader:
     def __init__(self, root: Path, *, readers: int = MAX_BATCH_OBJECTS, buffers: BufferPool) -> None:
         if readers < 1:
             raise ValueError(f"readers: expected at least 1, found {readers}")
-        self.root = root
+        super().__init__(root)
         self.buffers = buffers
         self.readers = min(readers, MAX_BATCH_OBJECTS)
-        self.files = RootFiles(root)
         self._threads = ThreadPoolExecutor(max_workers=self.readers, thread_name_prefix="object-reader")
         self._count = threading.Lock()
         self._active = 0
@@ -88,18 +111,6 @@ class BoundedReader:
     def peak_reads(self) -> int:
         """The most objects ever open at once."""
         return self._peak
-
-    def read_document(self, name: DocumentName) -> bytes:
-        """See the function of this name."""
-        return read_document(self.root, name=name)
-
-    def read_alias(self, name: DocumentName) -> bytes:
-        """A prefix alias, whole.
-
-        Raises:
-            AbsentError, FormatError, ResourceError: as ``read_document``.
-        """
-        return read_whole(self.files, name.alias_path, subject=f"prefix alias {name.alias_path}")
 
     def start(self, source: Source, *, buffer: PooledBuffer, clock: Clock) -> Load:
         """Begin to read and authenticate one object; objects begin in the order of these calls."""

@@ -87,7 +87,7 @@ class RootFiles:
     root: Path
 
     @contextmanager
-    def open(self, path: PurePosixPath, *, subject: str, stage: Stage) -> Iterator[StoredFile]:
+    def open(self, path: PurePosixPath, *, subject: str, stage: Stage) -> Iterator[OpenFile]:
         """See ``StoreFiles``."""
         try:
             descriptor = self._open_inside(path)
