@@ -97,7 +97,7 @@ def _parse_stored_identity(document: Document, *, asked: Asked) -> CacheIdentity
 
 def _interleave_by_value(value: JsonValue) -> JsonValue:
     """Validity looks at the interleave size's value only: ``1.0`` passes here and fails in step 3 (§9.1)."""
-    if not isinstance(value, dict) or not isinstance(value.get(INTERLEAVE_KEY), bool | float):
+    if not isinstance(value, dict):
         return value
-    size = value[INTERLEAVE_KEY]
+    size = value.get(INTERLEAVE_KEY)
     return value | {INTERLEAVE_KEY: 1} if isinstance(size, bool | float) and size >= 1 else value
