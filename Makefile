@@ -4,6 +4,8 @@ PYTHON ?= python3
 WORKERS ?= 2
 ARGS ?=
 UPGRADE ?=
+BENCH ?= restore
+JSON ?=
 
 BIN := .venv/bin
 BASE := .venv/base-installed
@@ -14,7 +16,7 @@ COMPILE := $(CURDIR)/$(BIN)/uv pip compile --universal --python-version 3.11 --g
 	--no-emit-index-url --no-emit-find-links --no-header --quiet $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test lint lock clean
+.PHONY: help install up test lint lock bench soak clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
@@ -36,6 +38,12 @@ lint: $(DEV) ## Run the checks that run nothing
 lock: $(DEV) ## Write the locks anew (UPGRADE=--upgrade for newer versions)
 	cd requirements && for name in base dev no-deps; do \
 		$(COMPILE) $$([ $$name = no-deps ] && echo --no-deps) $$name.in --output-file $$name.txt || exit; done
+
+bench: $(DEV) ## Measure (BENCH=restore JSON=FILE); docs/PERFORMANCE.md says what
+	@$(BIN)/python -m tests.bench.$(BENCH) $(if $(JSON),--json $(JSON)) $(ARGS)
+
+soak: $(DEV) ## 100 restores in one process: flat memory, threads, descriptors
+	@$(BIN)/python -m tests.bench.soak $(ARGS)
 
 clean: ## Remove caches and build output; never data, never .venv
 	rm -rf build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -33,13 +33,13 @@ class ReferencePlacement:
         self._at = 0
 
 
-def restore(root: Path, *, plan: PagePlan, header_bytes: int, placement: ReferencePlacement) -> None:
+def restore(root: Path, *, plan: PagePlan, placement: ReferencePlacement) -> None:
     """Object 0 first, then batches of four: read and hash all, then place all."""
     placement.reset()
     objects = [source.descriptor for source in plan.sources]
     with ThreadPoolExecutor(READERS) as readers:
         first = _read(root, objects[0])
-        placement.place(0, payload=memoryview(first)[header_bytes:])
+        placement.place(0, payload=memoryview(first)[len(plan.header) :])
         del first
         for start in range(1, len(objects), READERS):
             batch = objects[start : start + READERS]

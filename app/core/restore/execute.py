@@ -181,6 +181,7 @@ class _Run:
             self._entry = entry
         with self._timeline.phase(Phase.PLANNING):
             plan = plan_entry(entry, order=order, limits=self._limits())
+            self._check.expect(plan.early_streams)
         with self._timeline.phase(Phase.MANIFEST_LOOKUP):
             require_unchanged(entry, order=order, reader=reader)
         return plan
@@ -196,7 +197,6 @@ class _Run:
 
     def _read_heads(self, plan: RankPlan) -> None:
         """Steps 4 and 5: objects that hold a header are authentic before their first byte is looked at."""
-        self._check.expect(plan.early_streams)
         stream = 0 if plan.early_streams else None
         waiting: list[Head] = list(plan.heads)
         while waiting:
@@ -248,8 +248,10 @@ class _Run:
     def _fill(self, submission: Submission, *, placement: Placement) -> Arena:
         """An arena with authentic bytes: copied into it, or where they were read (§4.1, ``verified``)."""
         if _adopts(submission, placement=placement):
-            load = self._feed.take(submission.takes[0].fetch)
-            return self._acquire(submission.arena, placement=placement, adopt=load.buffer.memory)
+            buffer = self._feed.take(submission.takes[0].fetch).buffer
+            arena = self._acquire(submission.arena, placement=placement, adopt=buffer.memory)
+            buffer.stand_in()
+            return arena
         arena = self._acquire(submission.arena, placement=placement, adopt=None)
         for take in submission.takes:
             load = self._feed.take(take.fetch)

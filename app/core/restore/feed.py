@@ -61,7 +61,7 @@ class Feed:
                 buffer = self._reader.buffers.take(
                     source.descriptor.byte_count, holders=1 if stream is None else 2
                 )
-            loads.append(self._start(source, buffer=buffer, stream=stream))
+                loads.append(self._start(source, buffer=buffer, stream=stream))
         self._await(loads)
         return loads
 
@@ -110,7 +110,7 @@ class Feed:
                     self._wait_for_first()
                     size = fetch.source.descriptor.byte_count
                     buffer = self._reader.buffers.take(size, holders=_holders(fetch))
-                self._start_next(buffer)
+                    self._start_next(buffer)
         self._await([self._started[fetch.number] for fetch in fetches])
         for fetch in fetches:
             parts = self._started[fetch.number].parts
@@ -129,13 +129,16 @@ class Feed:
 
     def read_ahead(self) -> None:
         """Start what buffers are free for, in order; placement goes on meanwhile (§3.8)."""
-        while self._upcoming and not self._first_alone:
-            fetch = self._upcoming[0]
-            size = fetch.source.descriptor.byte_count
-            buffer = self._reader.buffers.take_if_free(size, holders=_holders(fetch))
-            if buffer is None:
-                return
-            self._start_next(buffer)
+        if not self._upcoming or self._first_alone:
+            return
+        with self._timeline.phase(Phase.BUFFER_WAIT):
+            while self._upcoming:
+                fetch = self._upcoming[0]
+                size = fetch.source.descriptor.byte_count
+                buffer = self._reader.buffers.take_if_free(size, holders=_holders(fetch))
+                if buffer is None:
+                    return
+                self._start_next(buffer)
 
     def stop(self) -> None:
         """No reader is left running; reads that had not begun never will (restore-contract §6)."""
@@ -166,7 +169,7 @@ class Feed:
         )
 
     def _wait_for_first(self) -> None:
-        """Object 0 is let go of before the first batch is read (restore-contract §2)."""
+        """Object 0 is let go of, or is an arena, before the first batch is read (restore-contract §2)."""
         if self._first_alone:
             self._reader.buffers.wait_until_idle()
             self._first_alone = False

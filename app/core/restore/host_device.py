@@ -51,7 +51,11 @@ class HostDevice:
         self._numbers = 0
         self._placing = False
         self._lock = threading.RLock()
-        self._stream = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{name}-copies")
+        # One for each arena, as each arena of a GPU has a stream of its own (restore-contract §4.1).
+        self._streams = tuple(
+            ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{name}-copies-{arena.index}")
+            for arena in self.arenas
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -67,8 +71,9 @@ class HostDevice:
         return self.pool_bytes - self._reserved_bytes
 
     def close(self) -> None:
-        """End the copying thread; pages stay readable."""
-        self._stream.shutdown(wait=True)
+        """End the copying threads; pages stay readable."""
+        for stream in self._streams:
+            stream.shutdown(wait=True)
 
     def prepare_pool(self, layout: PageLayout, *, block_counts: tuple[int, ...]) -> None:
         """Commit the pages of a later reservation now, as a serving runtime does at its start.
@@ -115,7 +120,7 @@ class HostDevice:
             layers=layers,
             payload_bytes=payload_bytes,
             arenas=self.arenas,
-            stream=self._stream,
+            streams=self._streams,
             ended=self._end_placement,
         )
 

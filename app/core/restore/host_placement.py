@@ -1,4 +1,4 @@
-"""One placement over host memory: two arenas, and copies that run in order on a thread of their own."""
+"""One placement over host memory: two arenas, and for each a thread on which its copies run."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -60,7 +60,7 @@ class HostArena:
 
 
 class HostPlacement:
-    """One transaction over host memory; its copies run on a thread of their own, in order."""
+    """One transaction over host memory; the copies of different arenas run at the same time."""
 
     adopts_buffers = True
 
@@ -72,7 +72,7 @@ class HostPlacement:
         layers: tuple[LayerSpan, ...],
         payload_bytes: int,
         arenas: tuple[HostArena, HostArena],
-        stream: ThreadPoolExecutor,
+        streams: Sequence[ThreadPoolExecutor],
         ended: Callable[[], None],
     ) -> None:
         self._pages = pages
@@ -80,7 +80,7 @@ class HostPlacement:
         self._layers = layers
         self._payload_bytes = payload_bytes
         self._arenas = arenas
-        self._stream = stream
+        self._streams = streams
         self._ended = ended
         self._open = True
         self._placed_bytes = 0
@@ -122,7 +122,7 @@ class HostPlacement:
         self._submissions += 1
         self._source_bytes += used_bytes
         taken.state = ArenaState.IN_FLIGHT
-        taken.copies = self._stream.submit(
+        taken.copies = self._streams[taken.index].submit(
             self._run, taken.memory, used_bytes=used_bytes, spans=spans, done=done
         )
 

@@ -100,11 +100,14 @@ class StreamDigest:
         self._parts: SimpleQueue[_Part | None] = SimpleQueue()
         self._abandoned = threading.Event()
         self._thread = threading.Thread(target=self._follow_all, name="stream-digest")
-        self._thread.start()
+        self._runs = False
 
     def expect(self, streams: Sequence[CheckedStream]) -> None:
         """See ``StreamCheck.expect``."""
         self._streams += [_RunningStream(stream) for stream in streams[len(self._streams) :]]
+        if self._streams and not self._runs:
+            self._runs = True
+            self._thread.start()
 
     def follow(self, load: Load, *, stream: int) -> None:
         """See ``StreamCheck.follow``."""
@@ -128,8 +131,9 @@ class StreamDigest:
         self._end()
 
     def _end(self) -> None:
-        self._parts.put(None)
-        self._thread.join()
+        if self._runs:
+            self._parts.put(None)
+            self._thread.join()
 
     def _follow_all(self) -> None:
         while (part := self._parts.get()) is not None:
