@@ -9,7 +9,7 @@ from app.core.digest import Digest, sha256
 from app.core.errors import CoreError, FormatError, IntegrityError
 from app.core.restore.reader import list_documents, read_document
 from app.core.store.layout import MANIFESTS_FOLDER, DocumentName
-from app.core.store.manifest import parse_flat_manifest
+from app.core.store.page_streams import parse_page_root
 
 # <folder>/<store>/<rank root>
 DEEPEST: Final = 2
@@ -94,7 +94,7 @@ def _scan_root(root: Path) -> Iterator[Found | tuple[str, str]]:
 
 def _take(root: Path, *, name: DocumentName) -> Found:
     raw = read_document(root, name=name)
-    manifest = parse_flat_manifest(raw, identity=None, context_digest=name.context_digest)
+    manifest = parse_page_root(raw, context_digest=name.context_digest)
     if manifest.identity.storage_key != name.storage_key:
         raise IntegrityError(
             f"root document {name.path}",

@@ -28,6 +28,14 @@ def add_pin(session: Session, *, values: dict[str, object]) -> bool:
     return session.execute(statement.returning(ManifestPin.root_document_sha256)).first() is not None
 
 
+def unpinned_documents(session: Session, *, digests: Collection[str]) -> set[str]:
+    """Those of these documents that a complete check could pin and none has."""
+    row = RootDocument
+    query = select(row.sha256).outerjoin(ManifestPin, ManifestPin.root_document_sha256 == row.sha256)
+    wanted = row.sha256.in_(digests), row.stream_sha256.is_not(None)
+    return set(session.scalars(query.where(*wanted, ManifestPin.root_document_sha256.is_(None))))
+
+
 def pinned_documents(session: Session, *, digests: Collection[str]) -> set[str]:
     """Those of these documents that passed a complete check."""
     column = ManifestPin.root_document_sha256

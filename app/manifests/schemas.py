@@ -37,7 +37,9 @@ class InventoryResource(Resource):
     """What the control plane still wants from the node."""
 
     missing_documents: list[Hex64] = Field(description="root documents whose bytes are to be sent")
-    unpinned_documents: list[Hex64] = Field(description="root documents nobody has checked completely")
+    unpinned_documents: list[Hex64] = Field(
+        description="root documents with a stream digest that nobody has checked"
+    )
 
 
 class PinBody(Body):
@@ -54,12 +56,13 @@ class PinResource(Resource):
 
 class DocumentResource(Resource):
     sha256: Hex64
+    kind: str = Field(description="what it is: page_snapshot, page_delta, manifest (legacy chunks)")
     context_digest: str
     storage_key: str
     rank: int
     rank_count: int
     span_tokens: int
-    encoded_bytes: int
+    encoded_bytes: int = Field(description="of all objects it needs, those of an embedded base included")
     object_count: int
     created_at: datetime
 

@@ -15,7 +15,9 @@ from sqlalchemy.orm import Session
 
 from app.core.digest import Digest, sha256
 from app.core.errors import IntegrityError
-from app.core.store.manifest import FlatSnapshotManifest, parse_flat_manifest
+from app.core.store.entry import Entry
+from app.core.store.manifest import FlatSnapshotManifest, LegacyManifest, PageRoot
+from app.core.store.page_streams import parse_page_root
 from app.db.session import database_time
 from app.errors import Conflict, NotFound, Refused
 from app.manifests import repository
@@ -60,30 +62,34 @@ def record_document(session: Session, *, raw: bytes, expected_sha256: str, conte
     """Keep the bytes of a root document with an index over them; True if they are new.
 
     Raises:
-        FormatError, IncompatibleError: it is not a root document this version can restore.
+        FormatError, IncompatibleError: it is no root document of pages.
         IntegrityError: its bytes have another digest than said.
     """
     found = sha256(raw)
     if found != expected_sha256:
         raise IntegrityError("root document", expected=f"SHA-256 {expected_sha256}", found=found)
-    manifest = parse_flat_manifest(raw, identity=None, context_digest=Digest(context_digest))
+    manifest = parse_page_root(raw, context_digest=Digest(context_digest))
     return repository.add_document(session, values=_document_values(manifest, raw=raw))
 
 
-def _document_values(manifest: FlatSnapshotManifest, *, raw: bytes) -> dict[str, object]:
+def _document_values(manifest: PageRoot, *, raw: bytes) -> dict[str, object]:
     identity = manifest.identity
+    stated = manifest.snapshot_sha256 if isinstance(manifest, FlatSnapshotManifest) else None
+    chunks = manifest.chunks if isinstance(manifest, LegacyManifest) else ()
+    objects = list(Entry(document=manifest, chunks=chunks).references)
     return {
         "sha256": str(manifest.sha256),
         "document": raw,
-        "stream_sha256": str(manifest.snapshot_sha256),
+        "kind": str(manifest.kind),
+        "stream_sha256": None if stated is None else str(stated),
         "storage_key": str(identity.storage_key),
         "rank_zero_storage_key": str(identity.rank_zero_storage_key),
         "context_digest": str(manifest.context_digest),
         "rank": identity.rank,
         "rank_count": identity.rank_count,
         "span_tokens": manifest.committed_tokens,
-        "encoded_bytes": manifest.encoded_bytes,
-        "object_count": len(manifest.objects),
+        "encoded_bytes": sum(item.byte_count for item in objects),
+        "object_count": len(objects),
     }
 
 
@@ -93,7 +99,7 @@ class Wanted:
 
     Attributes:
         missing: documents whose bytes are not here yet; their places are recorded only then.
-        unpinned: documents that nobody has checked completely yet.
+        unpinned: documents that state a stream digest and nobody has checked completely yet.
     """
 
     missing: tuple[str, ...]
@@ -116,10 +122,9 @@ def record_inventory(
     node.scan_problems = list(problems)
     node.scanned_at = now
     node.last_seen_at = now
-    pinned = repository.pinned_documents(session, digests=known.keys())
     return Wanted(
         missing=tuple(sorted({one.root_document_sha256 for one in sightings} - known.keys())),
-        unpinned=tuple(sorted(known.keys() - pinned)),
+        unpinned=tuple(sorted(repository.unpinned_documents(session, digests=known.keys()))),
     )
 
 
@@ -183,9 +188,9 @@ def get_document(session: Session, *, sha256: str) -> RootDocument:
     return row
 
 
-def parsed(row: RootDocument) -> FlatSnapshotManifest:
+def parsed(row: RootDocument) -> PageRoot:
     """The core's value of a stored root document."""
-    return parse_flat_manifest(row.document, identity=None, context_digest=Digest(row.context_digest))
+    return parse_page_root(row.document, context_digest=Digest(row.context_digest))
 
 
 def get_snapshot(

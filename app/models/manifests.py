@@ -11,14 +11,18 @@ from app.models.nodes import Node
 
 
 class RootDocument(Base):
-    """The bytes of one rank's root document under their SHA-256, with an index over them."""
+    """The bytes of one rank's root document under their SHA-256, with an index over them.
+
+    `stream_sha256` is what the document states of its whole stream; only a flat snapshot's states it.
+    """
 
     __tablename__ = "root_document"
     __table_args__ = (Index("ix_root_document_snapshot", "context_digest", "rank_zero_storage_key", "rank"),)
 
     sha256: Mapped[Sha256] = mapped_column(primary_key=True)
     document: Mapped[bytes]
-    stream_sha256: Mapped[Sha256]
+    kind: Mapped[str]
+    stream_sha256: Mapped[Sha256 | None]
     storage_key: Mapped[Sha256]
     rank_zero_storage_key: Mapped[Sha256]
     context_digest: Mapped[Sha256]

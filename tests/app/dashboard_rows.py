@@ -112,6 +112,7 @@ def _stored(
     """A root document as its node reports it, with the sizes of a large snapshot."""
     rank = manifest.identity.rank
     document = RootDocument(
+        kind="page_snapshot",
         stream_sha256="e" * 64,
         sha256=str(manifest.sha256),
         document=raw,

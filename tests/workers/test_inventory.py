@@ -79,3 +79,14 @@ def test_link_out_of_a_served_folder_is_not_inside(tmp_path: Path) -> None:
     (tmp_path / "served").mkdir()
     (tmp_path / "served" / "out").symlink_to("/etc")
     assert not is_inside(tmp_path / "served" / "out", folders=[tmp_path / "served"])
+
+
+def test_pages_of_every_kind_are_found_and_rows_are_named(shared_dir: Path) -> None:
+    vectors = shared_dir / "vectors"
+    folders = ["page-delta-v1", "page-delta-v2", "page-delta-v3", "legacy-pages-chunks"]
+    result = scan([vectors / folder for folder in folders])
+    assert len(result.found) == 2 + 4 + 3 + 1
+    assert not result.problems
+    rows = scan([vectors / "legacy-rows"])
+    assert not rows.found
+    assert all("per-token rows" in detail for _, detail in rows.problems)

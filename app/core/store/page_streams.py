@@ -18,6 +18,7 @@ from app.core.store.manifest import (
     LegacyManifest,
     PageDeltaManifest,
     PageRoot,
+    parse_manifest,
 )
 from app.core.store.stored_stream import StoredStream, chunk_parts, extent_parts
 
@@ -34,6 +35,15 @@ def page_root(entry: Entry) -> PageRoot:
     if isinstance(document, LegacyManifest) and document.identity.stores_pages:
         return document
     raise FormatError("entry", expected="pages", found="per-token rows", stage=Stage.HEADER)
+
+
+def parse_page_root(raw: bytes, *, context_digest: Digest) -> PageRoot:
+    """A root document of pages of any kind, its identity judged by itself.
+
+    Raises:
+        FormatError, IntegrityError, IncompatibleError: as ``parse_manifest``; also a document of rows.
+    """
+    return page_root(Entry(document=parse_manifest(raw, identity=None, context_digest=context_digest)))
 
 
 def open_base(files: StoreFiles, *, base: FlatSnapshotManifest | LegacyManifest) -> StoredStream:
