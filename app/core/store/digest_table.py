@@ -4,8 +4,9 @@ A set of a million digest texts takes some 170 MB; a million rows here take 32 M
 Names on a disk may be chosen by whoever likes to, so a lookup is a bisection, whose cost no choice can raise.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Final
 
 from app.core.digest import Digest
@@ -41,11 +42,12 @@ class DigestTableBuilder:
 
     def build(self) -> "DigestTable":
         """The table; the builder is empty afterwards."""
-        rows = bytearray()
-        for bucket in self._buckets:
-            rows += b"".join(_sorted_rows(bucket, row_bytes=self._row_bytes, unique_bytes=self._unique_bytes))
-            bucket.clear()
-        return DigestTable(rows, row_bytes=self._row_bytes)
+        buckets, self._buckets = self._buckets, [bytearray() for _ in range(_BUCKETS)]
+        for bucket in buckets:
+            bucket[:] = b"".join(
+                _sorted_rows(bucket, row_bytes=self._row_bytes, unique_bytes=self._unique_bytes)
+            )
+        return DigestTable(buckets, row_bytes=self._row_bytes)
 
 
 class DigestTable:
@@ -55,10 +57,12 @@ class DigestTable:
         marks: one byte per row, 0 at first.
     """
 
-    def __init__(self, rows: bytearray, *, row_bytes: int) -> None:
-        self._rows = rows
+    def __init__(self, buckets: Sequence[bytearray], *, row_bytes: int) -> None:
+        self._buckets = buckets
         self._row_bytes = row_bytes
-        self.marks = bytearray(len(rows) // row_bytes)
+        # The number of each bucket's first row, and of the row behind the last one.
+        self._starts = [0, *accumulate(len(bucket) // row_bytes for bucket in buckets)]
+        self.marks = bytearray(self._starts[-1])
 
     def __len__(self) -> int:
         return len(self.marks)
@@ -70,8 +74,9 @@ class DigestTable:
     def find(self, digest: Digest) -> int | None:
         """The number of a digest's first row, or ``None``."""
         key = bytearray.fromhex(digest)
-        row = bisect_left(range(len(self)), key, key=self._key)
-        return row if row < len(self) and self._key(row) == key else None
+        low, high = self._starts[key[0]], self._starts[key[0] + 1]
+        row = bisect_left(range(high), key, lo=low, key=self._key)
+        return row if row < high and self._key(row) == key else None
 
     def digest(self, row: int) -> Digest:
         """The digest of row ``row``."""
@@ -79,7 +84,7 @@ class DigestTable:
 
     def extra(self, row: int) -> bytearray:
         """What was kept with it."""
-        return self._rows[row * self._row_bytes + _KEY_BYTES : (row + 1) * self._row_bytes]
+        return self._part(row, start=_KEY_BYTES, end=self._row_bytes)
 
     def mark(self, row: int, *, bit: int) -> bool:
         """Set a bit of a row's marks; returns whether it was set before."""
@@ -92,8 +97,12 @@ class DigestTable:
         return bool(self.marks[row] & bit)
 
     def _key(self, row: int) -> bytearray:
-        start = row * self._row_bytes
-        return self._rows[start : start + _KEY_BYTES]
+        return self._part(row, start=0, end=_KEY_BYTES)
+
+    def _part(self, row: int, *, start: int, end: int) -> bytearray:
+        bucket = bisect_right(self._starts, row) - 1
+        at = (row - self._starts[bucket]) * self._row_bytes
+        return self._buckets[bucket][at + start : at + end]
 
 
 def _sorted_rows(bucket: bytearray, *, row_bytes: int, unique_bytes: int) -> Iterator[bytes]:

@@ -59,9 +59,13 @@ class RootCheck:
     """One check of one root, iterated once.
 
     It needs, whatever lies in the root: 50 bytes for each file named like an object, 33 for each document,
-    alias and storage key, and for each segment of one key; one document at a time (at most 16 MiB of JSON)
-    and one block of an object. At depth *full* each entry's streams are read, so an object that k entries
-    share is read k times.
+    alias and storage key, and for each segment of one key; one document at a time (16 MiB of JSON at most,
+    some 100 MB while it is parsed) and one block of an object. At depth *full* each entry's streams are read,
+    so an object that k entries share is read k times.
+
+    Each folder is a statement of the time it was listed at. What an entry needs and the listing lacks is
+    looked for again before it is called missing, and an entry deleted meanwhile has no problems; an object
+    published or deleted meanwhile may still be told of as one that no entry needs.
 
     Args:
         root: the rank-local root; a missing one is an empty one (store-format §2).
