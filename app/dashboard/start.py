@@ -18,17 +18,15 @@ from app.dashboard import queries
 from app.dashboard.access import Operator, Visitor
 from app.dashboard.snapshots import group_places
 from app.dashboard.templating import page
-from app.db.session import Database, database_time
+from app.db.session import database_time
 from app.errors import AppError, Conflict, Refused
 from app.layouts import service as layouts
 from app.manifests import service as manifests
 from app.manifests.service import Snapshot
 from app.models import Layout
-from app.restores.api.deps import MessagesDep
-from app.restores.dispatch import RankMessages
-from app.restores.service.admission import admit_after_commit
+from app.restores.api.deps import Admission, AdmissionDep
 from app.restores.service.request import RestoreOrder, request_restore
-from app.web.deps import DatabaseDep, ReadSession, SettingsDep, WriteSession
+from app.web.deps import ReadSession, SettingsDep, WriteSession
 from app.web.idempotency import Answer, answer_once
 
 router = APIRouter(prefix="/restores/new", include_in_schema=False)
@@ -91,15 +89,12 @@ def start_restore(
     session: WriteSession,
     login: Operator,
     settings: SettingsDep,
-    database: DatabaseDep,
-    messages: MessagesDep,
+    admission: AdmissionDep,
     form: FormFields,
 ) -> Response:
     try:
         order = read_order(form)
-        produce = _production(
-            session, order=order, login=login, settings=settings, database=database, messages=messages
-        )
+        produce = _production(session, order=order, login=login, admission=admission)
         return _answer(session, form=form, login=login, produce=produce)
     except (AppError, CoreError) as error:
         again = replace(form, once=str(uuid4()))
@@ -136,19 +131,12 @@ def _is_digest(text: str) -> bool:
 
 
 def _production(
-    session: Session,
-    *,
-    order: RestoreOrder,
-    login: Login,
-    settings: Settings,
-    database: Database,
-    messages: RankMessages,
+    session: Session, *, order: RestoreOrder, login: Login, admission: Admission
 ) -> Callable[[], Answer]:
     def produce() -> Answer:
-        restore = request_restore(
-            session, order=order, by=login.principal.name, silence_s=settings.node_silence_s
-        )
-        admit_after_commit(session, database=database, messages=messages, settings=settings)
+        silence_s = admission.settings.node_silence_s
+        restore = request_restore(session, order=order, by=login.principal.name, silence_s=silence_s)
+        admission.look_after(session)
         return Answer(status=303, body=b"", location=f"/restores/{restore.id}")
 
     return produce

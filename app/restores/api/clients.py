@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from app.core.canonical_json import encode_canonical
 from app.restores.api import resources
-from app.restores.api.deps import MessagesDep
+from app.restores.api.deps import AdmissionDep, MessagesDep
 from app.restores.schemas import (
     Outcome,
     ReadbackResource,
@@ -18,9 +18,9 @@ from app.restores.schemas import (
     State,
 )
 from app.restores.service import readback, request, residency
-from app.restores.service.admission import admit_after_commit, waiting_reasons
+from app.restores.service.admission import waiting_reasons
 from app.restores.service.request import RestoreOrder
-from app.web.deps import DatabaseDep, ReadSession, RestoresReader, RestoresWriter, SettingsDep, WriteSession
+from app.web.deps import ReadSession, RestoresReader, RestoresWriter, SettingsDep, WriteSession
 from app.web.etag import conditional_json
 from app.web.idempotency import Answer, IdempotencyKey, answer_once
 from app.web.paging import PageDep, next_token
@@ -55,8 +55,7 @@ def request_restore(
     principal: RestoresWriter,
     key: IdempotencyKey,
     session: WriteSession,
-    database: DatabaseDep,
-    messages: MessagesDep,
+    admission: AdmissionDep,
     settings: SettingsDep,
 ) -> Response:
     order = RestoreOrder(
@@ -70,7 +69,7 @@ def request_restore(
         restore = request.request_restore(
             session, order=order, by=principal.name, silence_s=settings.node_silence_s
         )
-        admit_after_commit(session, database=database, messages=messages, settings=settings)
+        admission.look_after(session)
         shown = resources.detail(restore, events=request.events(session, restore_id=restore.id))
         return Answer(
             status=202, body=shown.model_dump_json().encode(), location=f"/api/v1/restores/{restore.id}"

@@ -9,13 +9,11 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Header
 from sqlalchemy.orm import Session
 
-from app.config import Settings
 from app.core.canonical_json import decode_canonical, expect_object
-from app.db.session import Database, database_time
+from app.db.session import database_time
 from app.models import Restore
 from app.restores.api import resources
-from app.restores.api.deps import MessagesDep
-from app.restores.dispatch import RankMessages
+from app.restores.api.deps import Admission, AdmissionDep
 from app.restores.schemas import (
     ClaimBody,
     ClaimResource,
@@ -26,10 +24,9 @@ from app.restores.schemas import (
     ReadbackResource,
 )
 from app.restores.service import attempts, readback, residency
-from app.restores.service.admission import admit_after_commit
 from app.restores.service.attempts import Speaker
 from app.web.body import json_document, raw_body
-from app.web.deps import DatabaseDep, NodeReporter, ReadSession, SettingsDep, WriteSession
+from app.web.deps import NodeReporter, ReadSession, SettingsDep, WriteSession
 from app.web.problems import problem_responses
 
 router = APIRouter(prefix="/api/v1/attempts/{attempt_id}", tags=["rank workers"])
@@ -50,12 +47,10 @@ SpeakerDep = Annotated[Speaker, Depends(speaker)]
 RawReport = Annotated[bytes, Depends(raw_body(limit_bytes=LARGEST_REPORT_BYTES))]
 
 
-def _decided(
-    session: Session, restore: Restore, *, database: Database, messages: RankMessages, settings: Settings
-) -> DecisionResource:
+def _decided(session: Session, restore: Restore, *, admission: Admission) -> DecisionResource:
     """The decision, and a look at the queue if this request has freed devices."""
     if restore.outcome is not None:
-        admit_after_commit(session, database=database, messages=messages, settings=settings)
+        admission.look_after(session)
     return resources.decision(restore)
 
 
@@ -139,12 +134,10 @@ def failure(
     raw: RawReport,
     speaker: SpeakerDep,
     session: WriteSession,
-    database: DatabaseDep,
-    messages: MessagesDep,
-    settings: SettingsDep,
+    admission: AdmissionDep,
 ) -> DecisionResource:
     restore = attempts.record_failure(session, speaker, raw=raw)
-    return _decided(session, restore, database=database, messages=messages, settings=settings)
+    return _decided(session, restore, admission=admission)
 
 
 @router.get(
@@ -168,12 +161,10 @@ def publish(
     body: PublishBody,
     speaker: SpeakerDep,
     session: WriteSession,
-    database: DatabaseDep,
-    messages: MessagesDep,
-    settings: SettingsDep,
+    admission: AdmissionDep,
 ) -> DecisionResource:
     restore = attempts.acknowledge_publish(session, speaker, epoch=body.epoch)
-    return _decided(session, restore, database=database, messages=messages, settings=settings)
+    return _decided(session, restore, admission=admission)
 
 
 @router.put(
@@ -185,12 +176,10 @@ def publish(
 def retracted(
     speaker: SpeakerDep,
     session: WriteSession,
-    database: DatabaseDep,
-    messages: MessagesDep,
-    settings: SettingsDep,
+    admission: AdmissionDep,
 ) -> DecisionResource:
     restore = attempts.record_retracted(session, speaker)
-    return _decided(session, restore, database=database, messages=messages, settings=settings)
+    return _decided(session, restore, admission=admission)
 
 
 @router.put(
@@ -225,12 +214,10 @@ def report_layers(
 def released(
     speaker: SpeakerDep,
     session: WriteSession,
-    database: DatabaseDep,
-    messages: MessagesDep,
-    settings: SettingsDep,
+    admission: AdmissionDep,
 ) -> DecisionResource:
     attempt = attempts.locked_attempt(session, speaker)
     now = database_time(session)
-    residency.report_gone(session, attempt=attempt, messages=messages, now=now)
-    admit_after_commit(session, database=database, messages=messages, settings=settings)
+    residency.report_gone(session, attempt=attempt, messages=admission.messages, now=now)
+    admission.look_after(session)
     return resources.decision(attempt.restore)
