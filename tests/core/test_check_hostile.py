@@ -1,15 +1,21 @@
 """A root made to hurt: a check gives a precise answer in bounded time, and never leaves the root."""
 
+import json
 import os
+import resource
 import shutil
 import socket
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from app.cli.store import store_app
+from app.core.errors import ResourceError
 from app.core.store.check import Problem, ProblemCode, RootCheck
 from app.core.store.lookup import Depth
 
@@ -282,3 +288,32 @@ def test_chains_that_go_in_circles_end(root: WholeRoot) -> None:
     codes = [problem.code for problem in root.check()]
     assert codes.count(Code.SEGMENT_CORRUPT) == 2
     assert set(codes) == {Code.SEGMENT_CORRUPT}
+
+
+@contextmanager
+def descriptors_left(count: int) -> Iterator[None]:
+    """Only so many more files can be opened."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open("/", os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + count, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_machine_out_of_descriptors_is_no_fault_of_the_root(root: WholeRoot, count: int) -> None:
+    with descriptors_left(count), pytest.raises(ResourceError):
+        root.check()
+
+
+def test_a_walk_that_breaks_off_leaves_whole_json(root: WholeRoot) -> None:
+    runner = CliRunner()
+    with descriptors_left(1):
+        result = runner.invoke(store_app, ["check", str(root.path), "--json"])
+    assert result.exit_code == 2
+    document = json.loads(result.stdout)
+    assert document["outcome"] == "unreadable"
+    assert "Too many open files" in document["error"]
