@@ -9,6 +9,7 @@ import pytest
 from app.core.errors import Stage
 from app.core.store.check import CheckProgress, ProblemCode, RootCheck
 from app.core.store.lookup import Depth
+from app.core.store.synth import StoreKind, synthesize_kind
 
 from .roots import STORES, WholeRoot, canonical, problems_of, sha, standings_of, whole_root
 
@@ -157,18 +158,25 @@ def test_each_depth_looks_as_far_as_it_says(root: WholeRoot) -> None:
 
 def test_nothing_is_written_and_no_access_time_changes(root: WholeRoot) -> None:
     damage_twelvefold(root)
-    for path in root.path.rglob("*"):
+    paths = [root.path, *root.path.rglob("*")]
+    for path in paths:
+        # An access before the last change is what a file system would bring up to date.
         os.utime(path, ns=(1, 2), follow_symlinks=False)
-    before = {path: path.lstat() for path in (root.path, *root.path.rglob("*"))}
+    before = [path.lstat() for path in paths]
     root.check()
-    after = {path: path.lstat() for path in (root.path, *root.path.rglob("*"))}
-    assert after.keys() == before.keys()
-    for path in before:
-        # Listing the root for this test touches the root itself.
-        kept = [(s.st_mtime_ns, s.st_ctime_ns, s.st_size, s.st_ino) for s in (before[path], after[path])]
-        assert kept[0] == kept[1]
-    files = [path for path in before if path.is_file()]
-    assert [after[path].st_atime_ns for path in files] == [1] * len(files)
+    assert [path.lstat() for path in paths] == before
+    assert {status.st_atime_ns for status in before} == {1}
+    assert sorted(root.path.rglob("*")) == sorted(paths[1:])
+
+
+@pytest.mark.parametrize("kind", StoreKind)
+def test_what_our_own_writer_makes_is_clean(tmp_path: Path, kind: StoreKind) -> None:
+    made = synthesize_kind(tmp_path, kind=kind, ranks=2)
+    for path in made.roots:
+        check = RootCheck(path, depth=Depth.FULL)
+        standings = list(check.findings())
+        assert check.totals.problems == {}
+        assert check.totals.restorable == len(standings) > 0
 
 
 def test_a_missing_root_is_an_empty_one(tmp_path: Path) -> None:
