@@ -44,7 +44,7 @@ def test_a_boundarys_hidden_state_is_no_row(entry: Entry) -> None:
 
 
 def test_a_chunk_larger_than_a_buffer(entry: Entry) -> None:
-    with pytest.raises(PlanError, match="chunk 0 .*what a buffer takes"):
+    with pytest.raises(PlanError, match=r"chunk 0 .*what a buffer takes"):
         plan_rows(entry, limits=RestoreLimits(object_bytes=10))
 
 

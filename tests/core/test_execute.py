@@ -1,0 +1,151 @@
+"""How the executor drives readers, arenas and clock, whatever it restores (contract §2, §4.1, §6, §7)."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.core.restore.buffers import BufferPool
+from app.core.restore.device import PageSet
+from app.core.restore.host_device import HostDevice
+from app.core.restore.host_placement import HostPlacement
+from app.core.restore.reader import BoundedReader, Load
+from app.core.restore.report import RankOutcome, parse_report
+from app.core.restore.timeline import Phase
+from app.core.store.snapshot import LayerSpan
+
+from .rig import BUFFER_BYTES, FakeClock, Vector, flip_byte, opened, restore, restore_at
+
+ObjectFile = Callable[[int], Path]
+
+
+class CopyingDevice(HostDevice):
+    """A device that only copies from its own arenas, as one with pinned memory does."""
+
+    def begin(self, pages: PageSet, *, layers: tuple[LayerSpan, ...], payload_bytes: int) -> HostPlacement:
+        placement = super().begin(pages, layers=layers, payload_bytes=payload_bytes)
+        placement.adopts_buffers = False
+        return placement
+
+
+def test_one_worker_reads_one_object_after_the_other_in_manifest_order(vector: Vector) -> None:
+    order: list[int] = []
+
+    class Watched(BoundedReader):
+        def fill(self, load: Load) -> None:
+            order.append(load.source.index)
+            super().fill(load)
+
+    with vector.device() as device, opened(vector.root, kind=Watched, readers=1) as reader:
+        restored = restore(vector.order(), reader=reader, device=device)
+        assert reader.peak_reads == 1
+        assert list(device.pool_digests(vector.layout)) == vector.entry["placement"]["pool_sha256"]
+    assert order == list(range(9))
+    assert restored.report.readers == 1
+
+
+@pytest.mark.parametrize(("bad", "submitted"), [(0, 0), (4, 1), (8, 5)])
+def test_one_worker_fails_where_four_do(
+    vector: Vector, object_file: ObjectFile, bad: int, submitted: int
+) -> None:
+    """Batches are the same however many read them (restore-contract §6, table)."""
+    flip_byte(object_file(bad))
+    with vector.device() as device, opened(vector.root, readers=1) as reader:
+        report = restore(vector.order(), reader=reader, device=device).report
+    assert (report.outcome, report.submissions) == (RankOutcome.CORRUPT, submitted)
+
+
+@pytest.mark.parametrize("kind", [HostDevice, CopyingDevice])
+def test_pools_are_equal_whether_buffers_or_arenas_are_placed_from(
+    vector: Vector, kind: type[HostDevice]
+) -> None:
+    with vector.device(kind) as device:
+        restored = restore_at(vector.root, order=vector.order(), device=device)
+        assert list(device.pool_digests(vector.layout)) == vector.entry["placement"]["pool_sha256"]
+    copied = [one.phase for one in restored.report.intervals_ns].count(Phase.HOST_COPY)
+    assert copied == (9 if kind is CopyingDevice else 0)
+
+
+def test_a_buffer_that_stands_in_for_an_arena_comes_back_when_its_copies_are_done(vector: Vector) -> None:
+    """The copies of object 0 are held up: its buffer stays lent although everything else goes on."""
+    go = threading.Event()
+    lent: list[int] = []
+
+    class HeldUp(HostDevice):
+        def begin(
+            self, pages: PageSet, *, layers: tuple[LayerSpan, ...], payload_bytes: int
+        ) -> HostPlacement:
+            placement = super().begin(pages, layers=layers, payload_bytes=payload_bytes)
+            copy = placement.run_copies
+
+            def held_up(memory: memoryview, *, used_bytes: int, spans: object) -> None:
+                go.wait(timeout=60)
+                copy(memory, used_bytes=used_bytes, spans=spans)  # type: ignore[arg-type]
+
+            placement.run_copies = held_up  # type: ignore[method-assign, assignment]
+            return placement
+
+    class Watched(BoundedReader):
+        def fill(self, load: Load) -> None:
+            if load.source.index == 3:
+                lent.append(self.buffers.held_buffers)
+                lent.append(self.buffers.private_buffers)
+                go.set()
+            super().fill(load)
+
+    buffers = BufferPool(buffer_bytes=BUFFER_BYTES)
+    with vector.device(HeldUp) as device, opened(vector.root, kind=Watched, buffers=buffers) as reader:
+        restored = restore(vector.order(), reader=reader, device=device)
+    assert restored.report.outcome is RankOutcome.RESTORED
+    assert lent == [4, 3]
+
+
+def test_cleaning_up_after_a_failure_is_a_phase_of_its_own(vector: Vector, object_file: ObjectFile) -> None:
+    clock = FakeClock()
+
+    class Slow(HostDevice):
+        def discard(self, pages: PageSet) -> None:
+            clock.pass_ms(30)
+            super().discard(pages)
+
+    flip_byte(object_file(5))
+    with vector.device(Slow) as device, opened(vector.root) as reader:
+        report = restore(vector.order(), reader=reader, device=device, clock=clock).report
+    assert report.phases_ns[Phase.CLEAN_UP] == 30_000_000
+    assert report.unattributed_ns == 0
+    assert report.intervals_ns[-1].phase is Phase.CLEAN_UP
+    assert parse_report(report.to_document()) == report
+
+
+def test_reader_work_is_a_list_of_its_own_that_overlaps(vector: Vector) -> None:
+    """Four readers take 10 ms each at the same time: 40 ms of work in 10 ms of service."""
+    clock = FakeClock()
+    meeting = threading.Barrier(4)
+
+    class Meeting(BoundedReader):
+        def fill(self, load: Load) -> None:
+            if 1 <= load.source.index <= 4:
+                meeting.wait(timeout=60)
+                if load.source.index == 1:
+                    clock.pass_ms(10)
+                meeting.wait(timeout=60)
+            super().fill(load)
+
+    with vector.device() as device, opened(vector.root, kind=Meeting) as reader:
+        report = restore(vector.order(), reader=reader, device=device, clock=clock).report
+    assert [work.bytes for work in report.reader_work] == 8 * [8191] + [1071]
+    assert report.reader_work_ns == 40_000_000
+    assert report.service_ns == 10_000_000
+    assert report.phases_ns[Phase.READ_AUTHENTICATE] == 10_000_000
+    assert report.unattributed_ns == 0
+
+
+def test_reads_that_never_began_are_not_reader_work(vector: Vector, object_file: ObjectFile) -> None:
+    """Objects 2 to 4 wait for the one reader when object 1 turns out to be wrong."""
+    flip_byte(object_file(1))
+    with vector.device() as device, opened(vector.root, readers=1) as reader:
+        report = restore(vector.order(), reader=reader, device=device).report
+    read = [work.object for work in report.reader_work]
+    assert len(read) == len(set(read)) <= 5
+    assert all(work.end_ns <= report.service_ns for work in report.reader_work)
