@@ -331,6 +331,7 @@ REPOSITORY: Final = (
         _e("RULES.md", "every rule of judgement with its source"),
         _e("GLOSSARY.md", "the words"),
         _e("OPERATIONS.md", "install, run, back up, repair"),
+        _e("PERFORMANCE.md", "what a restore costs, measured"),
         _e("API.md", "REST by example"),
         _e("decisions/", "NNNN-title.md, one decision each", _e("[0-9][0-9][0-9][0-9]-*.md", "")),
         _e("screenshots/", "screenshots", _e("*.png", "")),
