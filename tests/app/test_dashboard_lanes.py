@@ -1,11 +1,15 @@
 """The geometry of lanes: intervals to rectangles, gaps to unattributed, nothing negative."""
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.restore.timeline import Interval, Phase
 from app.dashboard.lanes import (
+    SHORT_NAMES,
     UNATTRIBUTED,
     Chart,
     LaneDrawing,
@@ -16,8 +20,18 @@ from app.dashboard.lanes import (
     tick_instants,
     totals,
 )
+from app.dashboard.wording import PHASES, WAITS
 
 READ, COPY = Phase.READ_AUTHENTICATE, Phase.HOST_COPY
+
+
+@pytest.mark.parametrize("kind", [*Phase, UNATTRIBUTED, *WAITS])
+def test_everything_a_lane_can_draw_has_a_colour_and_words(kind: str) -> None:
+    """A phase that nobody gave a colour would be drawn black, its label unreadable."""
+    style = (Path(__file__).resolve().parents[2] / "static" / "app.css").read_text()
+    assert re.search(rf"\.k-{kind} rect[^{{}}]*\{{[^}}]*fill:", style)
+    assert {**PHASES, **WAITS}[kind]
+    assert kind in WAITS or SHORT_NAMES[kind]
 
 
 def interval(phase: Phase, start_ns: int, end_ns: int) -> Interval:
