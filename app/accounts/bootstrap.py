@@ -1,7 +1,6 @@
 """First start of a local installation: one login, one API key, one key for the local node."""
 
 import json
-import os
 import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Final
 
 from app.accounts import service
 from app.db.session import Database
+from app.processes import write_private
 from app.web.auth import PRESETS
 
 LOGIN_NAME: Final = "admin"
@@ -85,18 +85,7 @@ def _create(database: Database, *, home: Path, node: str) -> LocalCredentials:
             node_key_file=str(node_key_file),
             page_secret_file=str(page_secret_file),
         )
-        write_secret(node_key_file, node_key)
-        write_secret(page_secret_file, secrets.token_hex(32))
-        write_secret(home / CREDENTIALS_FILE, json.dumps(asdict(credentials)))
+        write_private(node_key_file, text=node_key)
+        write_private(page_secret_file, text=secrets.token_hex(32))
+        write_private(home / CREDENTIALS_FILE, text=json.dumps(asdict(credentials)))
     return credentials
-
-
-def write_secret(path: Path, text: str) -> None:
-    """Replace `path` by a file with `text` that only its owner may read."""
-    temporary = path.with_name(f".{path.name}.writing-{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
