@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from app.config import Settings
 
+_BEFORE_COMMIT: Final = "sparkgate.before_commit"
 _AFTER_COMMIT: Final = "sparkgate.after_commit"
 
 
@@ -24,11 +25,13 @@ class Database:
     def transaction(self) -> Iterator[Session]:
         """One read-write transaction: committed on leaving, rolled back on any error.
 
-        What `after_commit` collected runs once the commit has succeeded, never before and never
-        after a rollback. SQLAlchemy's own event also fires when a SAVEPOINT is released.
+        What `before_commit` collected runs last in the transaction; what `after_commit` collected runs once
+        the commit has succeeded, never before and never after a rollback. SQLAlchemy's own event also
+        fires when a SAVEPOINT is released.
         """
         with self._sessions() as session, session.begin():
             yield session
+            run_before_commit(session)
         run_after_commit(session)
 
     @contextmanager
@@ -42,6 +45,23 @@ class Database:
     def dispose(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
+
+
+def before_commit(session: Session, action: Callable[[Session], None]) -> None:
+    """Have `action` run as the last thing in the outer transaction of `session`; an error rolls it back.
+
+    For what takes a lock that everybody wants (the ledger's): judge first, lock last.
+    """
+    session.info.setdefault(_BEFORE_COMMIT, []).append(action)
+
+
+def run_before_commit(session: Session) -> None:
+    """Flush what is pending, then run and forget the collected actions, in the order they were added."""
+    actions: list[Callable[[Session], None]] = session.info.pop(_BEFORE_COMMIT, [])
+    if actions:
+        session.flush()
+    for action in actions:
+        action(session)
 
 
 def after_commit(session: Session, action: Callable[[], None]) -> None:

@@ -1,8 +1,8 @@
 """Tables, one family per file. Importing this package registers all of them.
 
-Facts (layouts, sources, images, root documents, reports, events, readbacks' layers) are inserted once;
-state (attempts, devices, sessions) changes. `FACT_TABLES` and `STATE_TABLES` say which is which, and the
-migration grants the app role accordingly.
+Facts (layouts, sources, images, root documents, reports, events, readbacks' layers, the ledger) are
+inserted once; state (attempts, devices, sessions) changes. `FACT_TABLES` and `STATE_TABLES` say which is
+which, and the migration grants the app role accordingly.
 """
 
 from typing import Final
@@ -11,6 +11,7 @@ from app.db.base import Base
 from app.models.accounts import Account, ApiKey, WebSession
 from app.models.images import Image
 from app.models.layouts import Layout
+from app.models.ledger import LedgerCheckpoint, LedgerLeaf, LedgerNode
 from app.models.manifests import ManifestLocation, ManifestPin, RootDocument
 from app.models.nodes import Device, Node
 from app.models.requests import IdempotencyRecord
@@ -26,6 +27,9 @@ FACT_TABLES: Final = (
     RankReportRow,
     RankReadback,
     RestoreEvent,
+    LedgerLeaf,
+    LedgerNode,
+    LedgerCheckpoint,
 )
 STATE_TABLES: Final = (
     Account,
@@ -50,6 +54,9 @@ __all__ = [
     "IdempotencyRecord",
     "Image",
     "Layout",
+    "LedgerCheckpoint",
+    "LedgerLeaf",
+    "LedgerNode",
     "ManifestLocation",
     "ManifestPin",
     "Node",

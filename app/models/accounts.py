@@ -20,7 +20,9 @@ class Account(Base):
     password_hash: Mapped[str | None]
     scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
     created_at: Mapped[CreatedAt]
+    created_by: Mapped[str] = mapped_column(server_default="bootstrap")
     disabled_at: Mapped[datetime | None]
+    disabled_by: Mapped[str | None]
 
 
 class ApiKey(Base):
@@ -36,8 +38,11 @@ class ApiKey(Base):
     scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
     node_name: Mapped[str | None] = mapped_column(doc="the one node a key with nodes:report may speak for")
     created_at: Mapped[CreatedAt]
+    created_by: Mapped[str] = mapped_column(server_default="bootstrap")
     expires_at: Mapped[datetime]
     revoked_at: Mapped[datetime | None]
+    revoked_by: Mapped[str | None]
+    last_used_at: Mapped[datetime | None] = mapped_column(doc="to the minute; not part of the ledger")
 
     account: Mapped[Account] = relationship()
 

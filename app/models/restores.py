@@ -55,6 +55,13 @@ class Restore(Base):
     resident_until: Mapped[datetime | None]
     release_reason: Mapped[str | None]
     released_at: Mapped[datetime | None]
+    cancel_requested_at: Mapped[datetime | None]
+    cancel_requested_by: Mapped[str | None]
+    cancel_reason: Mapped[str | None]
+    retry_of_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("restore.id"), unique=True, doc="the restore this one tries again; each is retried once"
+    )
+    try_number: Mapped[int] = mapped_column(server_default="1", doc="number of its rank attempts")
     version: Mapped[int] = mapped_column(server_default="1")
 
     attempts: Mapped[list["RankAttempt"]] = relationship(
@@ -102,6 +109,7 @@ class RankAttempt(Base):
     claimed_at: Mapped[datetime | None]
     lease_expires_at: Mapped[datetime | None]
     ready_at: Mapped[datetime | None]
+    retract_heard_at: Mapped[datetime | None] = mapped_column(doc="when its worker was told to retract")
     acknowledged_epoch: Mapped[int | None]
     acknowledged_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
