@@ -12,6 +12,7 @@ AppError
 ├── TooLarge              413
 ├── Refused               422
 ├── PreconditionRequired  428
+├── TooManyRequests       429
 └── Unavailable           503
 """
 
@@ -104,6 +105,11 @@ class Refused(AppError):
 class PreconditionRequired(AppError):
     status = 428
     default_code = "precondition-required"
+
+
+class TooManyRequests(AppError):
+    status = 429
+    default_code = "rate-limited"
 
 
 class Unavailable(AppError):

@@ -1,9 +1,12 @@
-"""Strong ETags on everything that is read, and 304 when the reader already has it."""
+"""Strong ETags on everything that is read; 304 for who has it already, 412 for who knows an older one."""
 
-from fastapi import Request, Response
+from typing import Annotated
+
+from fastapi import Depends, Header, Request, Response
 from pydantic import BaseModel
 
 from app.core.digest import sha256
+from app.errors import PreconditionFailed, PreconditionRequired
 
 
 def etag_of(body: bytes) -> str:
@@ -12,7 +15,7 @@ def etag_of(body: bytes) -> str:
 
 
 def matches(header: str | None, *, etag: str) -> bool:
-    """Whether an If-None-Match or If-Match header names `etag` (weak comparison)."""
+    """Whether an If-None-Match header names `etag` (weak comparison, RFC 9110 §13.1.2)."""
     if header is None:
         return False
     candidates = {part.strip().removeprefix("W/") for part in header.split(",")}
@@ -31,3 +34,66 @@ def conditional(request: Request, body: bytes, *, media_type: str, status: int =
 def conditional_json(request: Request, model: BaseModel) -> Response:
     """A resource as JSON with its ETag, or 304."""
     return conditional(request, model.model_dump_json().encode(), media_type="application/json")
+
+
+class IfMatch:
+    """The If-Match header of a request that changes something, and what it is compared with.
+
+    Take it as `IfMatchOptional` or `IfMatchRequired` and call `check` in the transaction, once the rows are
+    locked and before anything is changed.
+    """
+
+    def __init__(self, header: str | None) -> None:
+        self._header = header
+
+    def check(self, current: BaseModel) -> None:
+        """Return if the client knows `current`, what a GET of the resource would show now.
+
+        Strong comparison (RFC 9110 §13.1.1): a weak tag never matches; `*` matches whatever is there.
+
+        Raises:
+            PreconditionFailed: the client knows another version.
+        """
+        if self._header is None:
+            return
+        etag = etag_of(current.model_dump_json().encode())
+        sent = [part.strip() for part in self._header.split(",")]
+        if "*" not in sent and etag not in sent:
+            raise PreconditionFailed(
+                f"If-Match: expected {etag}, found {self._header[:200]}; read the resource again",
+                headers={"ETag": etag},
+            )
+
+
+def if_match_optional(
+    header: Annotated[
+        str | None,
+        Header(alias="If-Match", description="the ETag of the resource as it was read; 412 where it changed"),
+    ] = None,
+) -> IfMatch:
+    return IfMatch(header)
+
+
+def if_match_required(
+    header: Annotated[
+        str | None,
+        Header(
+            alias="If-Match",
+            description="required: the ETag of the resource as it was read, or * for any; 412 where it changed",
+        ),
+    ] = None,
+) -> IfMatch:
+    """The header, if there is one.
+
+    Raises:
+        PreconditionRequired: there is none.
+    """
+    if header is None:
+        raise PreconditionRequired(
+            "If-Match: expected the ETag of the resource as you read it, found no header"
+        )
+    return IfMatch(header)
+
+
+IfMatchOptional = Annotated[IfMatch, Depends(if_match_optional)]
+IfMatchRequired = Annotated[IfMatch, Depends(if_match_required)]
