@@ -1,0 +1,1 @@
+"""From evidence documents to facts, and from facts to a verdict."""

@@ -1,0 +1,1 @@
+"""Extractors: one family of documents each, from a document to facts."""

@@ -1,0 +1,351 @@
+"""What one case says about each gate (evidence-model §5, Appendix B): ranks, oracle, control, rollback,
+restart, fault, isolation, drain, readiness. Only statements; the states of the gates are the rules'
+business.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.core.qualify.values import UNMAPPED, Basis, Fact, Found, Number
+
+
+class PinForm(StrEnum):
+    """What a pinned digest covers."""
+
+    RAW = "raw-bytes"
+    CANONICAL = "canonical-json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """A digest of another document or file (``PIN_MISMATCH``, ``PIN_OTHER_COMMIT``,
+    ``PIN_TARGET_ABSENT``).
+
+    ``path`` is the target's path in the repository, ``sibling`` its name in the folder of this document;
+    both empty where only a name or nothing is known: such a pin proves retention, not a link.
+    """
+
+    sha256: Fact[str]
+    name: str
+    path: str = ""
+    sibling: str = ""
+    form: PinForm = PinForm.RAW
+
+
+class RankForm(StrEnum):
+    """How a case proves its ranks (Appendix B, rank column), strongest first."""
+
+    RECORDS = "records"
+    """A record per rank with an outcome or a token count."""
+    VECTOR = "vector"
+    """A vector or rank map of full length; it counts by its length, its values are timing."""
+    LIST = "list"
+    """A list of rank numbers."""
+    SUMMARY = "summary"
+    """One value or a range for all ranks (``RANK_SUMMARY_ONLY``)."""
+    ATTESTED = "attested"
+    """A boolean or a count."""
+    NONE = "none"
+    """Nothing at all is said per rank (``NO_RANK_RESTORE_PROOF``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedDigest:
+    """A canonical digest (§11) that covers a part of its own document; unequal is
+    ``PAYLOAD_DIGEST_MISMATCH``."""
+
+    declared: Fact[str]
+    computed: Fact[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankRecord:
+    """One rank's own record. Structural gate (rank set, outcome, equal digest, span, bytes, objects:
+    ``RANK_MISSING``, ``RANK_DIVERGENCE``, ``PARTIAL_RANK_FAILURE``), placement gate (``fence_ms`` > 0)."""
+
+    pointer: str
+    rank: Fact[int]
+    outcome: Fact[str] = UNMAPPED
+    restored_tokens: Fact[int] = UNMAPPED
+    byte_count: Fact[int] = UNMAPPED
+    object_count: Fact[int] = UNMAPPED
+    restore_count: Fact[int] = UNMAPPED
+    context_prefix: Fact[str] = UNMAPPED
+    """The context digest in full or its first 12 digits; resolves inside this receipt only."""
+    new_process: Fact[bool] = UNMAPPED
+    fence_ms: Fact[Number] = UNMAPPED
+    payload: EmbeddedDigest | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankVector:
+    """A list or rank map with one number per rank; rules read ``ranks`` (its length), never ``values``
+    unless ``must_be_equal`` (bytes per rank: unequal is ``RANK_DIVERGENCE``)."""
+
+    pointer: str
+    ranks: tuple[int, ...]
+    values: tuple[Number, ...]
+    must_be_equal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """A headline number that must be one of a vector's values, else ``RANK_VALUE_UNBOUND`` (blocking) or,
+    where upstream's validator does not bind it, ``COMMIT_MS_UNBOUND`` (warning)."""
+
+    value: Fact[Number]
+    vector: str
+    blocking: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankProof:
+    """Everything a case says per rank. ``form`` is the strongest form present."""
+
+    form: RankForm = RankForm.NONE
+    records: tuple[RankRecord, ...] = ()
+    vectors: tuple[RankVector, ...] = ()
+    listed: tuple[Found[tuple[int, ...]], ...] = ()
+    summaries: tuple[str, ...] = ()
+    """Pointers of single values and ranges that speak for all ranks."""
+    counted: Fact[int] = UNMAPPED
+    all_verified: Fact[bool] = UNMAPPED
+    headlines: tuple[Headline, ...] = ()
+
+
+class OracleForm(StrEnum):
+    """How a case proves its answer (Appendix B, oracle column)."""
+
+    EXPECTED_AND_OBSERVED = "expected-and-observed"
+    SELF_CONSISTENT = "self-consistent"
+    ATTESTED = "attested"
+    EXPECTED_ONLY = "expected-only"
+    """What was expected is recorded, nothing about what came (``SEMANTIC_MISSING``)."""
+    NONE = "none"
+
+
+class Agreement(StrEnum):
+    """The comparison a writer made; only ``EXACT`` can qualify (``ORACLE_NOT_EXACT``,
+    ``ORACLE_CONTAINS``)."""
+
+    EXACT = "exact"
+    CONTAINS = "contains"
+    SUFFIX = "suffix"
+    UNSTATED = "unstated"
+
+
+class AnswerOf(StrEnum):
+    """Which request the answer belongs to: the semantic gate of restore takes ``RESTORED`` only."""
+
+    RESTORED = "restored-request"
+    OTHER = "other-request"
+    """A canary or short request beside the restore (``CANARY_UNRELATED``)."""
+    SERVED = "served-request"
+    """No restore involved; counts for serving, readiness and recovery."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two answers and the writer's flag. Semantic gate and control: expected ≠ observed after strip and
+    lower is ``SEMANTIC_ORACLE_MISMATCH``, flag ≠ comparison ``SEMANTIC_CONTRADICTION``;
+    ``response_sha256`` is re-checked against ``observed`` (§5, ``RESPONSE_DIGEST_UNEXPLAINED``)."""
+
+    pointer: str
+    expected: Fact[str] = UNMAPPED
+    observed: Fact[str] = UNMAPPED
+    flag: Fact[bool] = UNMAPPED
+    response_sha256: Fact[str] = UNMAPPED
+    prompt_sha256: Fact[str] = UNMAPPED
+    finish_reason: Fact[str] = UNMAPPED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oracle:
+    """The semantic gate's input. ``basis`` is the grade a pass would have (``evidence_grade``).
+
+    ``attested`` holds booleans, counts and annotated sentences that say the answer was right; a false one
+    is ``SEMANTIC_ORACLE_MISMATCH``. ``elsewhere`` names a pinned document whose ``Case`` holds the
+    comparisons (split-page, composition): the caller joins it by digest. An oracle with no comparison and
+    nothing attested although the form says otherwise is missing (``SEMANTIC_MISSING``).
+    """
+
+    form: OracleForm = OracleForm.NONE
+    basis: Basis | None = None
+    agreement: Agreement = Agreement.UNSTATED
+    answers: AnswerOf = AnswerOf.RESTORED
+    comparisons: tuple[Comparison, ...] = ()
+    attested: tuple[Found[bool] | Found[int] | Found[str], ...] = ()
+    inconclusive: Fact[str] = UNMAPPED
+    """Why no answer can be compared although the request ran: empty, cut by length, ``semantic_match``
+    null, wrapper allowed (``SEMANTIC_INCONCLUSIVE``)."""
+    elsewhere: Pin | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """One token changed, recomputed on the same image (``CONTROL_PASSED``, ``_FAILED``, ``_MISSING``)."""
+
+    comparison: Comparison | None = None
+    relationship: Fact[str] = UNMAPPED
+    restored_count: Fact[int] = UNMAPPED
+    """Cold control: requests that restored although the scheduler did not know the inventory yet."""
+    recomputed_count: Fact[int] = UNMAPPED
+    """Cold control: requests that recomputed safely (``RECOVERED_BY_RECOMPUTE``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """The image to go back to (``ROLLBACK_PASSED``, ``ROLLBACK_NAMED``, ``ROLLBACK_RECHECK_PENDING``)."""
+
+    image: Fact[str] = UNMAPPED
+    recomputed: Fact[bool] = UNMAPPED
+    comparison: Comparison | None = None
+    recheck: Fact[str] = UNMAPPED
+    live_tested: Fact[bool] = UNMAPPED
+
+
+class RestartKind(StrEnum):
+    """Three different values of the restart gate, and what is left open."""
+
+    PROCESS = "process"
+    CONTAINER = "container"
+    HOST = "host"
+    ENGINE = "engine"
+    UNSTATED = "unstated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """Processes replaced between publication and restore (``RESTART_NOT_TESTED``)."""
+
+    kind: RestartKind = RestartKind.UNSTATED
+    happened: Fact[bool] | Fact[str] = UNMAPPED
+    image_unchanged: Fact[bool] = UNMAPPED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A fault put in or met (``FAULT_RECOVERED``, ``CORRUPTION_NOT_REJECTED``,
+    ``RECOVERED_BY_RECOMPUTE``)."""
+
+    kind: Fact[str] = UNMAPPED
+    rank: Fact[int] = UNMAPPED
+    rejected: Fact[bool] | Fact[str] = UNMAPPED
+    """True, false, or the sentence that names the rejection."""
+    reason: Fact[str] = UNMAPPED
+    recovered: Fact[int] | Fact[bool] | Fact[str] = UNMAPPED
+    """Recoveries counted, a boolean, or the recovery's name."""
+    rescheduled: Fact[int] = UNMAPPED
+    engine_error: Fact[bool] = UNMAPPED
+    fallback_tokens: Fact[int] = UNMAPPED
+    fallback_expected: Fact[int] = UNMAPPED
+    comparison: Comparison | None = None
+    answer_attested: Fact[bool] | Fact[str] = UNMAPPED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeProbe:
+    """One case of an isolation run: other scopes must restore 0, the own scope more than 0 on every rank
+    (``SCOPE_LEAK``). ``own_scope`` is none where the name of the case says neither."""
+
+    pointer: str
+    name: str
+    own_scope: bool | None
+    cached_tokens: tuple[Found[int], ...]
+    worker_totals: tuple[RankRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """Numbers that must all be zero: capture after the drain, events after readiness."""
+
+    zero: tuple[Fact[Number], ...] = ()
+    observed: Fact[int] | Fact[bool] = UNMAPPED
+    """That there was anything to observe: restored prefix tokens, cycles run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """What was restored; bounds ``established`` (context reached), never a gate. API ``cached_tokens``
+    alone is not evidence of a restore."""
+
+    context_digest: Fact[str] = UNMAPPED
+    prompt_sha256: Fact[str] = UNMAPPED
+    prompt_tokens: Fact[int] = UNMAPPED
+    restored_tokens: Fact[int] = UNMAPPED
+    cached_tokens: Fact[int] = UNMAPPED
+    concurrency: Fact[int] = UNMAPPED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainDelta:
+    """One delta of a page-tail receipt, for the chain rules of its validator (§10)."""
+
+    pointer: str
+    context_digest: Fact[str]
+    manifest_schema: Fact[str]
+    base_context_digest: Fact[str]
+    base_committed_tokens: Fact[int]
+    committed_tokens: Fact[int]
+    base_snapshot_bytes: Fact[int]
+    delta_encoded_bytes: Fact[int]
+    result_snapshot_bytes: Fact[int]
+    result_snapshot_sha256: Fact[str]
+    commit_ms: Fact[Number]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageTailChain:
+    """Input of the page-tail validator (§10): chain, result and flags; vectors and answers are in the
+    case."""
+
+    runner: Fact[str]
+    base_context_digest: Fact[str]
+    base_committed_tokens: Fact[int]
+    base_snapshot_bytes: Fact[int]
+    deltas: tuple[ChainDelta, ...]
+    result_context_digest: Fact[str]
+    result_committed_tokens: Fact[int]
+    result_snapshot_sha256: Fact[str]
+    unique_bytes: Fact[int]
+    logical_bytes: Fact[int]
+    lookup_reason: Fact[str]
+    byte_exact_restores: Fact[bool]
+    complete_snapshot_equal: Fact[bool]
+    corruption_rejected: Fact[bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivationRank:
+    """One rank of an activation receipt (profile-contract §11.1); the four counters show
+    ``ACT_FIXTURE_LIKE``."""
+
+    pointer: str
+    rank: Fact[int]
+    image: Fact[str]
+    allocations: Fact[Number]
+    draft_tokens: Fact[Number]
+    coalesced_groups: Fact[Number]
+    collectives: Fact[Number]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activation:
+    """Input of the activation rules (profile-contract §11, §14): counts that must be positive, flags that
+    must be true, and the profile name, which binds no topology."""
+
+    checks_passed: Fact[bool]
+    profile: Fact[str]
+    contract_sha256: Fact[str]
+    image: Fact[str]
+    ranks: tuple[ActivationRank, ...]
+    correctness_passed: Fact[bool]
+    prefill_decode_passed: Fact[bool]
+    kv_capacity_tokens: Fact[int]
+    cache_enabled: Fact[bool]
+    captures: Fact[int]
+    restores: Fact[int]
+    recoveries: Fact[int]
+    payload_correct: Fact[bool]
+    queried_tokens: Fact[int]
+    cached_tokens: Fact[int]
