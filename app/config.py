@@ -38,12 +38,20 @@ class Settings(BaseSettings):
     pool_connections: int = Field(default=20, ge=1)
     pool_wait_s: float = Field(default=10.0, gt=0)
 
+    # How often anybody may ask, in requests a minute; 0: as often as they like
+    rate_key_per_min: int = Field(default=24_000, ge=0, description="of one API key; a node's keys are free")
+    rate_stranger_per_min: int = Field(default=600, ge=0, description="without a good key, of one address")
+    rate_login_name_per_min: int = Field(default=10, ge=0, description="logins under one name")
+    rate_login_address_per_min: int = Field(default=60, ge=0, description="logins from one address")
+    rate_storage_url: Secret | None = Field(default=None, description="where replicas count together")
+
     # Scheduling
     lease_s: float = Field(default=30.0, ge=1, description="how long a silent rank keeps its device")
     ready_deadline_s: float = Field(default=600.0, ge=1, description="admission to ready on every rank")
     resend_first_s: float = Field(default=5.0, gt=0)
     resend_cap_s: float = Field(default=60.0, gt=0)
     resend_limit: int = Field(default=8, ge=0, description="sends of one rank before it counts as lost")
+    try_limit: int = Field(default=5, ge=1, description="tries of one restore, the first one included")
     node_silence_s: float = Field(default=30.0, ge=1, description="a node not heard for so long is away")
     resident_s: int = Field(default=600, ge=1, description="how long restored pages stay unless told else")
     housekeeping_s: float = Field(default=1.0, gt=0)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from app.accounts import service as accounts
 from app.config import Settings
@@ -25,8 +25,11 @@ from app.restores.dispatch import CeleryRankMessages, RankMessages
 from app.sources.api import router as sources
 from app.web.auth import KeyAuthenticator, Principal
 from app.web.body import BodyLimit
+from app.web.head import HeadAsGet
 from app.web.headers import ResponseHeaders
 from app.web.problems import install_problems
+from app.web.query import known_query
+from app.web.ratelimit import RateLimits
 
 API_ROUTERS: Final = (nodes, inventories, layouts, snapshots, sources, images, restores, ranks)
 
@@ -59,12 +62,14 @@ def create_app(
     app.state.database = database
     app.state.messages = messages or CeleryRankMessages(create_queue(settings))
     app.state.page_secret = _page_secret(settings)
+    app.state.rate_limits = RateLimits(settings)
     app.state.authenticate_key = _key_authenticator(database)
+    app.add_middleware(HeadAsGet)
     app.add_middleware(BodyLimit)
     app.add_middleware(ResponseHeaders)
     install_problems(app)
     for router in API_ROUTERS:
-        app.include_router(router)
+        app.include_router(router, dependencies=[Depends(known_query)])
     _add_health(app, database=database)
     install_dashboard(app)
     return app

@@ -1,5 +1,6 @@
 """Logging in and out."""
 
+import hmac
 from datetime import timedelta
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from app.dashboard.access import (
 from app.dashboard.templating import page
 from app.errors import Forbidden
 from app.web.deps import ReadSession, SettingsDep, WriteSession
+from app.web.ratelimit import Rate, client_address, limits_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -45,11 +47,15 @@ def log_in(
     next_path: Annotated[str, Form(alias="next")] = "/",
 ) -> Response:
     check_origin(request)
+    limits = limits_of(request)
+    limits.spend(Rate.LOGIN_ADDRESS, who=client_address(request))
+    limits.spend(Rate.LOGIN_NAME, who=name)
     life = timedelta(seconds=settings.session_s)
     login = accounts.log_in(session, name=name.replace("\0", ""), password=password, life=life)
     target = local_path(next_path)
     if login is None:
         return page(request, "login.html", status=401, name=name, next_path=target, problem=REFUSED)
+    limits.forgive(Rate.LOGIN_NAME, who=name)
     response = RedirectResponse(target, status_code=303, headers={"Cache-Control": "no-store"})
     keep_session(response, login=login, settings=settings)
     return response
@@ -63,7 +69,7 @@ def log_out(
     login = accounts.resume(session, token=request.cookies.get(COOKIE, ""))
     if login is None:
         return login_redirect(request, LoginNeeded("/"))
-    if form_token != login.form_token:
+    if not hmac.compare_digest(form_token.encode(), login.form_token.encode()):
         raise Forbidden("form_token: expected the one of this session; reload the page and try again")
     accounts.log_out(session, token=login.token)
     response = RedirectResponse("/login", status_code=303, headers={"Cache-Control": "no-store"})

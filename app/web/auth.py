@@ -2,13 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final
+from uuid import UUID
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.errors import Forbidden, Unauthenticated
+from app.web.headers import ANSWER_HEADERS
+from app.web.ratelimit import Rate, client_address, limits_of
 
 
 class Scope(StrEnum):
@@ -34,14 +38,28 @@ PRESETS: Final[dict[str, frozenset[Scope]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who stands behind a request: a person logged in, or a key and its owner."""
+    """Who stands behind a request: a person logged in, or a key and its owner.
+
+    Attributes:
+        name: what is written down as the author: the account, for a key ``account/label``.
+        account: the account behind it.
+        key_id, expires_at: of the key; a person who logged in has none.
+    """
 
     name: str
     scopes: frozenset[Scope]
+    account: str = ""
     node_name: str | None = None
+    key_id: UUID | None = None
+    expires_at: datetime | None = None
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes or (Scope.ADMIN in self.scopes and scope is not Scope.NODES_REPORT)
+
+
+def reach(scopes: frozenset[Scope]) -> frozenset[Scope]:
+    """What somebody with these scopes may hand on in a key: an admin everything, else what they hold."""
+    return frozenset(Scope) if Scope.ADMIN in scopes else scopes
 
 
 KeyAuthenticator = Callable[[str], Principal | None]
@@ -56,19 +74,25 @@ def current_principal(
 
     Raises:
         Unauthenticated: no key, or one that is unknown, expired or revoked (not told apart).
+        TooManyRequests: the key, or without a good one the address, has asked too often.
     """
-    challenge = {"WWW-Authenticate": 'Bearer realm="sparkgate"'}
     if credentials is None:
-        raise Unauthenticated(
-            "Authorization: expected 'Bearer <API key>', found no such header", headers=challenge
-        )
+        raise _stranger(request, "expected 'Bearer <API key>', found no such header", code="unauthenticated")
     authenticate: KeyAuthenticator = request.app.state.authenticate_key
     principal = authenticate(credentials.credentials)
     if principal is None:
-        raise Unauthenticated(
-            "Authorization: the API key is unknown, expired or revoked", code="key-refused", headers=challenge
-        )
+        raise _stranger(request, "the API key is unknown, expired or revoked", code="key-refused")
+    if principal.node_name is None:
+        standing = limits_of(request).spend(Rate.KEY, who=str(principal.key_id or principal.name))
+        if standing is not None:
+            setattr(request.state, ANSWER_HEADERS, standing.headers)
     return principal
+
+
+def _stranger(request: Request, found: str, *, code: str) -> Unauthenticated:
+    limits_of(request).spend(Rate.STRANGER, who=client_address(request))
+    headers = {"WWW-Authenticate": 'Bearer realm="sparkgate"'}
+    return Unauthenticated(f"Authorization: {found}", code=code, headers=headers)
 
 
 def requires(scope: Scope) -> Callable[[Principal], Principal]:

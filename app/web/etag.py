@@ -46,6 +46,11 @@ class IfMatch:
     def __init__(self, header: str | None) -> None:
         self._header = header
 
+    @property
+    def sent(self) -> bool:
+        """Whether there is such a header: without one, `check` needs no current version."""
+        return self._header is not None
+
     def check(self, current: BaseModel) -> None:
         """Return if the client knows `current`, what a GET of the resource would show now.
 
@@ -79,7 +84,7 @@ def if_match_required(
         str | None,
         Header(
             alias="If-Match",
-            description="required: the ETag of the resource as it was read, or * for any; 412 where it changed",
+            description="required: the ETag of the resource as it was read, or *; 412 where it changed",
         ),
     ] = None,
 ) -> IfMatch:
@@ -90,7 +95,7 @@ def if_match_required(
     """
     if header is None:
         raise PreconditionRequired(
-            "If-Match: expected the ETag of the resource as you read it, found no header"
+            "If-Match: expected the ETag of the resource as it was read, found no header"
         )
     return IfMatch(header)
 

@@ -1,4 +1,4 @@
-"""Headers every response carries: a request id, and what keeps a browser from running anything foreign."""
+"""Headers every response carries: a request id, what keeps a browser from running anything foreign."""
 
 from typing import Final
 from uuid import uuid4
@@ -17,6 +17,9 @@ _FIXED: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 
+# Where a dependency leaves headers for the answer, whichever response the route returns.
+ANSWER_HEADERS: Final = "answer_headers"
+
 
 class ResponseHeaders:
     """ASGI middleware: adds the fixed headers, and a new request id that problems repeat."""
@@ -29,13 +32,14 @@ class ResponseHeaders:
             await self.app(scope, receive, send)
             return
         request_id = uuid4().hex
-        scope.setdefault("state", {})["request_id"] = request_id
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request_id
-                for name, value in _FIXED.items():
+                for name, value in (_FIXED | state.get(ANSWER_HEADERS, {})).items():
                     headers.setdefault(name, value)
             await send(message)
 

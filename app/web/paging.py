@@ -6,10 +6,12 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Final, Protocol, TypeVar
+from typing import Annotated, Any, Final, Protocol, TypeVar
 from uuid import UUID
 
 from fastapi import Depends, Query, Request
+from sqlalchemy import Select, func, literal, select
+from sqlalchemy.orm import Session
 
 from app.core.canonical_json import decode_canonical, encode_canonical, expect_list, expect_text
 from app.core.errors import CoreError
@@ -17,6 +19,8 @@ from app.errors import BadRequest
 
 DEFAULT_SIZE: Final = 50
 LARGEST_SIZE: Final = 200
+# So far a list is counted; beyond that it has "1000+" rows, however many.
+COUNTED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,30 @@ class Page:
         """The opaque token with which the next request goes on after `cursor`."""
         body = encode_canonical([cursor.created_at.isoformat(), str(cursor.id)])
         return base64.urlsafe_b64encode(_mac(self.secret, scope=self.scope, body=body) + body).decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """How many rows a list has, counted up to `COUNTED`; `is_exact` says whether it ended there."""
+
+    count: int
+    is_exact: bool
+
+    def __str__(self) -> str:
+        """``37`` or ``1000+``."""
+        return str(self.count) if self.is_exact else f"{self.count}+"
+
+
+def count_rows(session: Session, query: Select[Any]) -> Total:
+    """Count the rows of a list, in time that does not grow with the list.
+
+    Args:
+        query: the whole list with its filters and its order: the order makes the count walk the index that
+            serves the list, where a bare count could read the whole table to find rows of a rare kind.
+    """
+    rows = query.with_only_columns(literal(1), maintain_column_froms=True).limit(COUNTED + 1).subquery()
+    found = session.execute(select(func.count()).select_from(rows)).scalar_one()
+    return Total(count=min(found, COUNTED), is_exact=found <= COUNTED)
 
 
 class Keyed(Protocol):
@@ -88,11 +116,21 @@ def _read_token(text: str, *, secret: bytes, scope: str) -> Cursor:
 def page(
     request: Request,
     page_size: Annotated[
-        int, Query(ge=0, description=f"0: default ({DEFAULT_SIZE}); more than {LARGEST_SIZE}: {LARGEST_SIZE}")
+        int,
+        Query(
+            description=f"0: default ({DEFAULT_SIZE}); more than {LARGEST_SIZE}: {LARGEST_SIZE}",
+            json_schema_extra={"minimum": 0},
+        ),
     ] = 0,
     page_token: Annotated[str | None, Query(max_length=512, description="from `next_page_token`")] = None,
 ) -> Page:
-    """The page a list request asks for; a token fits its own path and filters only."""
+    """The page a list request asks for; a token fits its own path and filters only.
+
+    Raises:
+        BadRequest: the size is negative, or the token not one of this list and these filters.
+    """
+    if page_size < 0:
+        raise BadRequest(f"page_size: expected 0 or more, found {page_size}", code="page-size-invalid")
     secret: bytes = request.app.state.page_secret
     filters = sorted(
         (name, value)

@@ -43,10 +43,14 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "snapshot-incomplete": (409, "Not every rank of the snapshot is there"),
     "snapshot-ambiguous": (409, "More than one snapshot fits"),
     "devices-missing": (409, "A node has too few devices for its ranks"),
+    "cancel-too-late": (409, "There is nothing left to cancel"),
+    "retry-refused": (409, "Only a restore that is over and not restored can be tried again"),
+    "already-retried": (409, "The restore was tried again already"),
+    "tries-exhausted": (409, "The restore was tried as often as it may be"),
     "not-published": (409, "The pages are not published"),
     "not-resident": (409, "The restore holds no pages"),
-    "gone": (410, "The pages have been discarded"),
     "last-admin": (409, "Nobody would be left to administer accounts"),
+    "gone": (410, "The pages have been discarded"),
     "precondition-failed": (412, "The resource has changed since it was read"),
     "content-too-large": (413, "The body is too large"),
     "unsupported-media-type": (415, "The body's media type is not supported"),
@@ -129,6 +133,8 @@ def allowed_methods(request: Request) -> list[str]:
         scope = {**request.scope, "method": method}
         if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
             found.add(method)
+    if "GET" in found:
+        found.add("HEAD")
     return sorted(found)
 
 

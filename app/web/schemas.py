@@ -29,3 +29,10 @@ class Resource(BaseModel):
     """A response body."""
 
     model_config = ConfigDict(frozen=True, from_attributes=True)
+
+
+class TotalResource(Resource):
+    """How many entries a list has under its filters."""
+
+    count: int = Field(description="counted up to 1000")
+    is_exact: bool = Field(description="false: there are more than `count`")

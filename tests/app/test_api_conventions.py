@@ -97,7 +97,7 @@ def test_unknown_routes_are_problems(client: TestClient, path: str) -> None:
 def test_wrong_method_is_405_with_allow(client: TestClient, keys: dict[str, str]) -> None:
     answer = client.delete("/api/v1/restores", headers=bearer(keys["operator"]))
     assert (answer.status_code, answer.json()["code"]) == (405, "method-not-allowed")
-    assert set(answer.headers["allow"].split(", ")) == {"GET", "POST"}
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
 
 
 @pytest.mark.parametrize(
@@ -209,8 +209,38 @@ def test_page_token_fits_its_own_list_and_filters_only(client: TestClient, keys:
     params = {"page_token": listed["next_page_token"]}
     assert client.get("/api/v1/sources", headers=headers, params=params).status_code == 200
     assert client.get("/api/v1/images", headers=headers, params=params).status_code == 400
-    other = client.get("/api/v1/sources", headers=headers, params={**params, "filter": "x"})
-    assert other.status_code == 400
+    restores = client.get("/api/v1/restores", headers=headers, params={**params, "state": "waiting"})
+    assert (restores.status_code, restores.json()["code"]) == (400, "page-token-invalid")
+
+
+def test_page_sizes(client: TestClient, keys: dict[str, str]) -> None:
+    headers = bearer(keys["operator"])
+    for number in range(3):
+        client.post("/api/v1/sources", headers=headers, json={"repository": "r", "commit": f"{number:040d}"})
+
+    def ask(size: object) -> Any:
+        return client.get("/api/v1/sources", headers=headers, params={"page_size": size})
+
+    assert [len(ask(size).json()["sources"]) for size in (0, 2, 10**30)] == [3, 2, 3]
+    assert (ask(-1).status_code, ask(-1).json()["code"]) == (400, "page-size-invalid")
+    assert (ask("x").status_code, ask("x").json()["code"]) == (422, "validation-failed")
+
+
+def test_unknown_query_parameter_is_refused_by_name(client: TestClient, keys: dict[str, str]) -> None:
+    answer = client.get("/api/v1/sources", headers=bearer(keys["viewer"]), params={"page_sizes": "3"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "validation-failed")
+    assert answer.json()["errors"][0]["pointer"] == "/page_sizes"
+    assert "expected one of page_size, page_token" in answer.json()["detail"]
+    assert client.get("/api/v1/sources", params={"page_sizes": "3"}).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/health", "/api/v1/sources", "/login", "/openapi.json"])
+def test_head_is_get_without_a_body(client: TestClient, keys: dict[str, str], path: str) -> None:
+    got = client.get(path, headers=bearer(keys["viewer"]))
+    head = client.head(path, headers=bearer(keys["viewer"]))
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("content-type", "content-length", "etag"):
+        assert head.headers.get(name) == got.headers.get(name)
 
 
 def test_every_problem_an_operation_declares_exists_and_has_an_example(client: TestClient) -> None:

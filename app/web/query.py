@@ -1,0 +1,39 @@
+"""Query parameters nobody knows are refused: a mistyped filter must not look like one that matches."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.dependencies.models import Dependant
+
+from app.errors import FieldProblem, Refused
+from app.web.auth import Principal, current_principal
+
+
+def known_query(request: Request, _principal: Annotated[Principal, Depends(current_principal)]) -> None:
+    """Return if the route knows every query parameter of the request; strangers are told nothing (401).
+
+    Raises:
+        Refused: a parameter is not one of the route's.
+    """
+    known = sorted(set(_names(request.scope["route"].dependant)))
+    unknown = sorted(set(request.query_params) - set(known))
+    if unknown:
+        expected = f"expected one of {', '.join(known)}" if known else "expected none"
+        raise Refused(
+            f"query: {expected}, found {', '.join(unknown)[:200]}",
+            code="validation-failed",
+            errors=tuple(_problem(name, expected=expected) for name in unknown),
+        )
+
+
+def _problem(name: str, *, expected: str) -> FieldProblem:
+    pointer = "/" + name[:100].replace("~", "~0").replace("/", "~1")
+    return FieldProblem(pointer=pointer, detail=f"query {expected}, found this one")
+
+
+def _names(dependant: Dependant) -> Iterator[str]:
+    for field in dependant.query_params:
+        yield field.alias
+    for one in dependant.dependencies:
+        yield from _names(one)

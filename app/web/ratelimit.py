@@ -1,0 +1,143 @@
+"""How often anybody may ask: per API key, per stranger's address, and per name and address of a login.
+
+Counted by the `limits` package in windows of a minute that begin with somebody's first request, in this
+process or, where replicas shall count together, in a Redis or Valkey. Keys bound to a node are not limited:
+its heartbeats, polls and reports are what restores live on.
+"""
+
+import logging
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from ipaddress import IPv6Address, ip_address
+from math import ceil
+from typing import Final
+
+from fastapi import Request
+from limits import RateLimitItem, RateLimitItemPerMinute
+from limits.errors import StorageError
+from limits.storage import MemoryStorage, Storage, storage_from_string
+from limits.strategies import FixedWindowRateLimiter
+
+from app.config import Settings
+from app.core.digest import sha256
+from app.errors import TooManyRequests
+
+WINDOW_S: Final = 60
+# A household or a machine has a whole IPv6 /64.
+_IPV6_PREFIX_BITS: Final = 64
+log = logging.getLogger(__name__)
+
+
+class Rate(StrEnum):
+    """What is counted; the name stands in the RateLimit headers."""
+
+    KEY = "key"
+    STRANGER = "stranger"
+    LOGIN_NAME = "login-name"
+    LOGIN_ADDRESS = "login-address"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where one counted party stands after a request."""
+
+    rate: Rate
+    quota: int
+    remaining: int
+    reset_s: int
+    allowed: bool
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers)."""
+        return {
+            "RateLimit-Policy": f'"{self.rate}";q={self.quota};w={WINDOW_S}',
+            "RateLimit": f'"{self.rate}";r={self.remaining};t={self.reset_s}',
+        }
+
+
+class RateLimits:
+    """The counters of one application."""
+
+    def __init__(self, settings: Settings) -> None:
+        quotas = {
+            Rate.KEY: settings.rate_key_per_min,
+            Rate.STRANGER: settings.rate_stranger_per_min,
+            Rate.LOGIN_NAME: settings.rate_login_name_per_min,
+            Rate.LOGIN_ADDRESS: settings.rate_login_address_per_min,
+        }
+        self._items = {rate: RateLimitItemPerMinute(quota) for rate, quota in quotas.items() if quota}
+        self._limiter = FixedWindowRateLimiter(_storage(settings))
+
+    def spend(self, rate: Rate, *, who: str) -> Standing | None:
+        """Count one request of `who`; None where this rate is not limited.
+
+        Raises:
+            TooManyRequests: the quota of the last minute is spent.
+        """
+        item = self._items.get(rate)
+        if item is None:
+            return None
+        try:
+            standing = self._counted(rate, item=item, who=who)
+        except StorageError as error:
+            # A counter that is away must not take the control plane with it.
+            log.warning("rate limits: the storage does not answer: %s", type(error).__name__)
+            return None
+        if not standing.allowed:
+            raise TooManyRequests(
+                f"{rate}: expected at most {standing.quota} requests in {WINDOW_S} s, found more; "
+                f"ask again in {standing.reset_s} s",
+                headers={**standing.headers, "Retry-After": str(standing.reset_s)},
+            )
+        return standing
+
+    def forgive(self, rate: Rate, *, who: str) -> None:
+        """Forget what was counted of `who`: it has proved to be no guesser."""
+        item = self._items.get(rate)
+        if item is not None:
+            try:
+                self._limiter.clear(item, rate, _key(who))
+            except StorageError as error:
+                log.warning("rate limits: the storage does not answer: %s", type(error).__name__)
+
+    def _counted(self, rate: Rate, *, item: RateLimitItem, who: str) -> Standing:
+        allowed = self._limiter.hit(item, rate, _key(who))
+        stats = self._limiter.get_window_stats(item, rate, _key(who))
+        reset_s = min(WINDOW_S, max(1, ceil(stats.reset_time - time.time())))
+        return Standing(
+            rate=rate, quota=item.amount, remaining=max(0, stats.remaining), reset_s=reset_s, allowed=allowed
+        )
+
+
+def client_address(request: Request) -> str:
+    """Whom a request without a good key is counted for: its address, of IPv6 the first 64 bits."""
+    host = request.client.host if request.client else ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
+        return str(int(address) >> (128 - _IPV6_PREFIX_BITS))
+    return str(address)
+
+
+def limits_of(request: Request) -> RateLimits:
+    """The counters of the application that serves this request."""
+    limits: RateLimits = request.app.state.rate_limits
+    return limits
+
+
+def _storage(settings: Settings) -> Storage:
+    if settings.rate_storage_url is None:
+        return MemoryStorage()
+    found = storage_from_string(settings.rate_storage_url.get_secret_value(), wrap_exceptions=True)
+    if not isinstance(found, Storage):
+        raise ValueError("SPARKGATE_RATE_STORAGE_URL: expected a storage of the limits package, as redis://…")
+    return found
+
+
+def _key(who: str) -> str:
+    """Of one length, however long a name somebody sends; no secret and no name stands in the storage."""
+    return str(sha256(who.encode("utf-8", "surrogatepass")))[:32]
