@@ -68,6 +68,16 @@ def sha256(buffer: ByteBuffer) -> Digest:
     return RunningDigest(buffer).digest()
 
 
+def sha256_bytes(buffer: ByteBuffer) -> bytes:
+    """The same as 32 bytes, for arithmetic that hashes hashes (the ledger's tree)."""
+    return hashlib.sha256(buffer).digest()
+
+
+def sha512_bytes(buffer: ByteBuffer) -> bytes:
+    """SHA-512 as 64 bytes: part of Ed25519, no digest of the store."""
+    return hashlib.sha512(buffer).digest()
+
+
 def squeeze(label: bytes, *, byte_count: int) -> bytes:
     """Reproducible filler: the first ``byte_count`` bytes of SHAKE-256 over a label. Not a digest."""
     return hashlib.shake_256(label).digest(byte_count)

@@ -214,6 +214,7 @@ CORE: Final = _e(
         "the Merkle log's arithmetic",
         _e("proof.py", "inclusion and consistency proof texts"),
         _e("checkpoint.py", "signed tree heads"),
+        _e("leaf.py", "what a leaf says: rows of views and their digests"),
         _e("merkle.py", "leaf and node hashes, roots, paths (RFC 6962)"),
         layered=True,
     ),

@@ -1,0 +1,1 @@
+"""The append-only Merkle log every fact goes into."""

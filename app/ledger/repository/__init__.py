@@ -1,0 +1,1 @@
+"""SQL of the ledger: the log itself, and the views of the tables it covers."""

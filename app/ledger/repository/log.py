@@ -1,0 +1,142 @@
+"""SQL of the log: its end, its leaves, its nodes, its checkpoints."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import func, insert, literal, select, text, tuple_
+from sqlalchemy.dialects.postgresql import insert as insert_or_leave
+from sqlalchemy.orm import Session
+
+from app.core.ledger.merkle import Node
+from app.models import LedgerCheckpoint, LedgerLeaf, LedgerNode
+
+_LOCK: Final = 0x53504C47
+_STREAMED: Final = 200
+
+# The newest leaf, and the nodes of the right edge above it: one look-up by primary key each.
+_EDGE: Final = text(
+    """
+    WITH head AS (SELECT coalesce(max(index) + 1, 0) AS size FROM ledger_leaf)
+    SELECT clock_timestamp() AS now, head.size, 0 AS level, leaf.leaf_hash AS hash
+      FROM head LEFT JOIN ledger_leaf AS leaf ON leaf.index = head.size - 1
+    UNION ALL
+    SELECT NULL, head.size, level, node.hash
+      FROM head, generate_series(1, 62) AS level, LATERAL (
+        SELECT hash FROM ledger_node
+         WHERE ledger_node.level = level.level AND position = (head.size >> level.level) - 1 LIMIT 1
+      ) AS node
+     WHERE (head.size >> level.level) & 1 = 1
+    """
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """The end of the log: database time, the number of leaves, the hashes of the right edge by level."""
+
+    now: datetime
+    size: int
+    hashes: Mapping[int, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewLeaf:
+    """A leaf about to be written."""
+
+    index: int
+    kind: str
+    document: bytes
+    leaf_hash: bytes
+    created_at: datetime
+
+
+def lock(session: Session) -> None:
+    """Wait until no other transaction appends; held until this one ends. Always the last lock taken."""
+    session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+
+
+def read_edge(session: Session) -> Edge:
+    """The end of the log in one question."""
+    rows = session.execute(_EDGE).all()
+    hashes = {row.level: bytes.fromhex(row.hash) for row in rows if row.hash is not None}
+    return Edge(now=rows[0].now, size=rows[0].size, hashes=hashes)
+
+
+def add(session: Session, *, leaves: Sequence[NewLeaf], nodes: Sequence[tuple[Node, bytes]]) -> None:
+    """Write leaves and the subtrees they complete."""
+    rows: list[dict[str, Any]] = [
+        {
+            "index": leaf.index,
+            "kind": leaf.kind,
+            "document": leaf.document,
+            "leaf_hash": leaf.leaf_hash.hex(),
+            "created_at": leaf.created_at,
+        }
+        for leaf in leaves
+    ]
+    session.execute(insert(LedgerLeaf), rows)
+    if nodes:
+        above = [
+            {"level": node.level, "position": node.position, "hash": hashed.hex()} for node, hashed in nodes
+        ]
+        session.execute(insert(LedgerNode), above)
+
+
+def size(session: Session) -> int:
+    """The number of leaves."""
+    return int(session.execute(select(func.coalesce(func.max(LedgerLeaf.index) + 1, 0))).scalar_one())
+
+
+def hashes(session: Session, *, nodes: Sequence[Node]) -> dict[Node, bytes]:
+    """The hashes of these complete subtrees, single leaves included, in one question."""
+    leaves = [node.position for node in nodes if node.level == 0]
+    above = [(node.level, node.position) for node in nodes if node.level > 0]
+    of_leaves = select(literal(0).label("level"), LedgerLeaf.index, LedgerLeaf.leaf_hash).where(
+        LedgerLeaf.index.in_(leaves)
+    )
+    row = LedgerNode
+    of_nodes = select(row.level, row.position, row.hash).where(tuple_(row.level, row.position).in_(above))
+    found = session.execute(of_leaves.union_all(of_nodes))
+    return {Node(level, position): bytes.fromhex(hashed) for level, position, hashed in found}
+
+
+def entries(session: Session, *, start: int, limit: int) -> list[LedgerLeaf]:
+    query = select(LedgerLeaf).where(LedgerLeaf.index >= start).order_by(LedgerLeaf.index).limit(limit)
+    return list(session.scalars(query))
+
+
+def entry(session: Session, *, index: int) -> LedgerLeaf | None:
+    return session.get(LedgerLeaf, index)
+
+
+def checkpoint(session: Session, *, size: int) -> LedgerCheckpoint | None:
+    return session.get(LedgerCheckpoint, size)
+
+
+def latest_checkpoint(session: Session) -> LedgerCheckpoint | None:
+    query = select(LedgerCheckpoint).order_by(LedgerCheckpoint.size.desc()).limit(1)
+    return session.scalars(query).one_or_none()
+
+
+def neighbours(session: Session, *, size: int) -> list[LedgerCheckpoint]:
+    """The stored checkpoints next to this size: the largest below it, the smallest above it."""
+    row = LedgerCheckpoint
+    below = select(row).where(row.size < size).order_by(row.size.desc()).limit(1)
+    above = select(row).where(row.size > size).order_by(row.size).limit(1)
+    return [*session.scalars(below), *session.scalars(above)]
+
+
+def add_checkpoint(session: Session, *, size: int, root: bytes, note: bytes) -> None:
+    """Keep a checkpoint; two requests that sign the same size sign the same bytes."""
+    values = {"size": size, "root": root.hex(), "note": note}
+    session.execute(insert_or_leave(LedgerCheckpoint).values(**values).on_conflict_do_nothing())
+
+
+def stream_leaves(session: Session) -> Iterator[LedgerLeaf]:
+    """Every leaf by index, in bounded memory."""
+    query = select(LedgerLeaf).order_by(LedgerLeaf.index).execution_options(yield_per=_STREAMED)
+    for row in session.scalars(query):
+        session.expunge(row)
+        yield row

@@ -1,0 +1,150 @@
+"""Rows of the views as texts: the database prints every value in one way, so a digest has one spelling."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    CHAR,
+    BigInteger,
+    ColumnElement,
+    DateTime,
+    LargeBinary,
+    Numeric,
+    Text,
+    Uuid,
+    cast,
+    extract,
+    func,
+    inspect,
+    literal,
+    select,
+    tuple_,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Session
+
+from app.core.ledger.leaf import row_digest
+from app.ledger.repository.views import VIEWS, View
+from app.models import Base
+
+_STREAMED: Final = 500
+_ASKED: Final = 1000
+_MICROSECONDS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllOf:
+    """Every row of a view that belongs to one restore or readback."""
+
+    owner: UUID
+
+
+# A key (a tuple where the primary key has several columns), a row just written, or all rows of an owner.
+RowKey = Base | AllOf | str | int | UUID | tuple[str | int | UUID, ...]
+
+
+def digests_of(session: Session, *, view: str, keys: Iterable[RowKey]) -> dict[str, str]:
+    """Key → digest of these rows of a view, as the database holds them now.
+
+    Raises:
+        LookupError: a row is not there.
+    """
+    shape = VIEWS[view]
+    given = list(keys)
+    found: dict[str, str] = {}
+    for one in given:
+        if isinstance(one, AllOf):
+            if shape.of is None:
+                raise LookupError(f"ledger view {view}: belongs to no owner")
+            found |= dict(_rows(session, shape, where=shape.of(one.owner)))
+    wanted = [_identity(one) for one in given if not isinstance(one, AllOf)]
+    for start in range(0, len(wanted), _ASKED):
+        part = wanted[start : start + _ASKED]
+        found |= dict(_rows(session, shape, where=_is_one_of(shape, part)))
+    for identity in wanted:
+        key = "/".join(map(str, identity))
+        if key not in found:
+            raise LookupError(f"ledger view {view}: expected row {key}, found none")
+    return found
+
+
+def stream_due(session: Session, *, view: View) -> Iterator[tuple[str, str]]:
+    """Key and digest of every row of a view that must have a leaf, in bounded memory."""
+    yield from _rows(session, view, where=view.due)
+
+
+def _rows(session: Session, view: View, *, where: ColumnElement[bool] | None) -> Iterator[tuple[str, str]]:
+    table = view.model.__table__
+    columns = [table.c[name] for name in view.columns]
+    kinds = [_kind(column) for column in columns]
+    query = select(
+        _key(view), *(_text(column, kind=kind) for column, kind in zip(columns, kinds, strict=True))
+    )
+    if where is not None:
+        query = query.where(where)
+    for row in session.execute(query.execution_options(yield_per=_STREAMED)):
+        values = {
+            name: None if text is None else (kind, text)
+            for name, kind, text in zip(view.columns, kinds, row[1:], strict=True)
+        }
+        yield row[0], row_digest(view.name, values=values)
+
+
+def _key(view: View) -> ColumnElement[str]:
+    key: Any = None
+    for column in inspect(view.model).primary_key:
+        text = cast(column, Text)
+        key = text if key is None else key.concat(literal("/")).concat(text)
+    return key  # type: ignore[no-any-return]
+
+
+def _kind(column: ColumnElement[Any]) -> str:
+    for kind, types in _KINDS.items():
+        if isinstance(column.type, types):
+            return kind
+    raise LookupError(f"ledger column {column}: no text form for {column.type!r}")
+
+
+_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
+    "text": (Text, CHAR),
+    "integer": (BigInteger,),
+    "uuid": (Uuid,),
+    "microseconds": (DateTime,),
+    "bytes": (LargeBinary,),
+    "json": (JSONB,),
+    "texts": (ARRAY,),
+}
+
+
+def _text(column: ColumnElement[Any], *, kind: str) -> ColumnElement[Any]:
+    """How each type is printed. Bytes as length and SHA-256: they need not travel to be compared."""
+    match kind:
+        case "microseconds":
+            # Not to_char, which has no word for infinity: whatever stands there must have a text.
+            return cast(func.trunc(cast(extract("epoch", column), Numeric) * _MICROSECONDS), Text)
+        case "bytes":
+            digest = func.encode(func.pg_catalog.sha256(column), "hex")
+            return cast(func.octet_length(column), Text).concat(literal(" ")).concat(digest)
+        case "texts":
+            return cast(func.array_to_json(column), Text)
+        case _:
+            return cast(column, Text)
+
+
+def _identity(row: RowKey) -> tuple[Any, ...]:
+    if isinstance(row, Base):
+        identity = inspect(row).identity
+        if identity is None:
+            raise LookupError(f"ledger: expected a written row, found a new {type(row).__name__}")
+        return tuple(identity)
+    return row if isinstance(row, tuple) else (row,)
+
+
+def _is_one_of(view: View, identities: Sequence[tuple[Any, ...]]) -> ColumnElement[bool]:
+    columns = inspect(view.model).primary_key
+    if len(columns) == 1:
+        return columns[0].in_([identity[0] for identity in identities])
+    return tuple_(*columns).in_(identities)

@@ -1,0 +1,188 @@
+"""The views: which columns of which table are fixed from which moment on. One table says it all.
+
+The columns are listed and not derived: a column that comes later must not change the digests of earlier
+leaves. It gets a view of its own, or a reason in `NOT_COVERED`; a test finds one that has neither.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, select
+
+from app.models import (
+    Account,
+    ApiKey,
+    Base,
+    Device,
+    Image,
+    Layout,
+    ManifestPin,
+    Node,
+    RankAttempt,
+    RankReadback,
+    RankReportRow,
+    Readback,
+    Restore,
+    RestoreEvent,
+    RootDocument,
+    SourceIdentityRow,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One view.
+
+    Attributes:
+        columns: what a row's digest is over.
+        due: which rows must have a leaf; all if None.
+        of: the rows that belong to one restore or readback, where a leaf takes them all.
+    """
+
+    name: str
+    model: type[Base]
+    columns: tuple[str, ...]
+    due: ColumnElement[bool] | None = None
+    of: Callable[[UUID], ColumnElement[bool]] | None = None
+
+
+def _view(name: str, model: type[Base], columns: str, **rest: Any) -> View:
+    return View(name=name, model=model, columns=tuple(columns.split()), **rest)
+
+
+def _attempts_of(restore_id: UUID) -> Any:
+    return select(RankAttempt.id).where(RankAttempt.restore_id == restore_id)
+
+
+_ended_restores = select(Restore.id).where(Restore.outcome.is_not(None))
+_ended_readbacks = select(Readback.id).where(Readback.ended_at.is_not(None))
+_reported = select(RankAttempt.id).where(RankAttempt.restore_id.in_(_ended_restores))
+
+_ALL: Final = (
+    _view("layout", Layout, "sha256 document group_count layer_count created_at created_by"),
+    _view(
+        "root_document",
+        RootDocument,
+        "sha256 document kind stream_sha256 storage_key rank_zero_storage_key context_digest rank rank_count "
+        "span_tokens encoded_bytes object_count created_at",
+    ),
+    _view("manifest_pin", ManifestPin, "root_document_sha256 stream_sha256 node_name root_path checked_at"),
+    _view(
+        "image",
+        Image,
+        "id config_id manifest_digest index_digest title origin record source_id created_at created_by",
+    ),
+    _view(
+        "source_identity",
+        SourceIdentityRow,
+        "id repository commit tree source_sha256 created_at created_by",
+    ),
+    _view("node.registration", Node, "id name created_at"),
+    _view("device.registration", Device, "id node_id name kind queue pool_bytes created_at"),
+    _view(
+        "account",
+        Account,
+        "id name password_hash scopes created_at created_by disabled_at disabled_by",
+    ),
+    _view(
+        "api_key",
+        ApiKey,
+        "id account_id label prefix secret_sha256 scopes node_name created_at created_by "
+        "expires_at revoked_at revoked_by",
+    ),
+    _view(
+        "restore.order",
+        Restore,
+        "id created_at created_by context_digest rank_zero_storage_key layout_sha256 rank_count span_tokens "
+        "resident_s retry_of_id",
+    ),
+    _view(
+        "restore.result",
+        Restore,
+        "id outcome problem decision epoch decided_at admitted_at ready_deadline_at ended_at resident_until "
+        "try_number",
+        due=Restore.outcome.is_not(None),
+    ),
+    _view(
+        "restore.release",
+        Restore,
+        "id state release_reason released_at",
+        due=Restore.released_at.is_not(None),
+    ),
+    _view(
+        "rank_attempt.order",
+        RankAttempt,
+        "id restore_id rank number device_id root_document_sha256 root_path pages_bytes created_at",
+        of=lambda restore_id: RankAttempt.restore_id == restore_id,
+    ),
+    _view(
+        "rank_attempt.result",
+        RankAttempt,
+        "id state outcome problem send_count sent_at runtime token device_generation claimed_at ready_at "
+        "acknowledged_epoch acknowledged_at ended_at",
+        due=RankAttempt.restore_id.in_(_ended_restores),
+        of=lambda restore_id: RankAttempt.restore_id == restore_id,
+    ),
+    _view(
+        "rank_attempt.release",
+        RankAttempt,
+        "id pages_released_at",
+        due=RankAttempt.restore_id.in_(select(Restore.id).where(Restore.released_at.is_not(None))),
+        of=lambda restore_id: RankAttempt.restore_id == restore_id,
+    ),
+    _view(
+        "rank_report",
+        RankReportRow,
+        "attempt_id document sha256 service_start_ns claim_round_trip_ns pool_commit_ns received_at",
+        due=RankReportRow.attempt_id.in_(_reported),
+        of=lambda restore_id: RankReportRow.attempt_id.in_(_attempts_of(restore_id)),
+    ),
+    _view(
+        "restore_event",
+        RestoreEvent,
+        "id restore_id at kind rank detail",
+        due=RestoreEvent.restore_id.in_(_ended_restores),
+        of=lambda restore_id: RestoreEvent.restore_id == restore_id,
+    ),
+    _view(
+        "readback",
+        Readback,
+        "id restore_id created_at created_by ended_at problem",
+        due=Readback.ended_at.is_not(None),
+    ),
+    _view(
+        "rank_readback",
+        RankReadback,
+        "readback_id rank layers received_at",
+        due=RankReadback.readback_id.in_(_ended_readbacks),
+        of=lambda readback_id: RankReadback.readback_id == readback_id,
+    ),
+)
+VIEWS: Final = {view.name: view for view in _ALL}
+
+# Columns that go on changing, and why no leaf holds them.
+NOT_COVERED: Final[dict[str, str]] = {
+    "api_key.last_used_at": "a trace of use, to the minute",
+    "node.last_seen_at": "a sign of life",
+    "node.scan_problems": "what the last scan said",
+    "node.scanned_at": "when the last scan was",
+    "device.generation": "which worker serves it now",
+    "device.runtime": "what that worker measured; an attempt keeps its own copy",
+    "device.worker_started_at": "when that worker started",
+    "device.last_task_at": "a sign of life",
+    "device.held_by": "who has it now",
+    "restore.version": "counts the writes of the row",
+    "restore.cancel_requested_at": "the event says it",
+    "restore.cancel_requested_by": "the event says it",
+    "restore.cancel_reason": "the event says it",
+    "rank_attempt.progress": "how far it is",
+    "rank_attempt.next_send_at": "when its message is due again",
+    "rank_attempt.lease_expires_at": "how long its worker may be silent",
+    "rank_attempt.retract_heard_at": "an answer that may come after the end",
+    "manifest_location.*": "where the last scan found a document",
+    "ledger_leaf.*": "the log itself",
+    "ledger_node.*": "the log itself",
+    "ledger_checkpoint.*": "the log itself",
+}
