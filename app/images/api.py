@@ -11,6 +11,7 @@ from app.web.deps import ImagesReader, ImagesWriter, ReadSession, WriteSession
 from app.web.etag import conditional_json
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
+from app.web.schemas import TotalResource
 
 router = APIRouter(prefix="/api/v1/images", tags=["images"])
 
@@ -60,7 +61,8 @@ def list_images(request: Request, _principal: ImagesReader, session: ReadSession
     rows = service.list_images(session, after=page.after, limit=page.size + 1)
     shown, token = next_token(page, rows)
     images = [ImageResource.model_validate(row) for row in shown]
-    return conditional_json(request, ImageList(images=images, next_page_token=token))
+    total = TotalResource.model_validate(service.count_images(session))
+    return conditional_json(request, ImageList(images=images, next_page_token=token, total=total))
 
 
 @router.get(

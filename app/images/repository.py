@@ -2,11 +2,11 @@
 
 from uuid import UUID
 
-from sqlalchemy import or_, select, tuple_
+from sqlalchemy import Select, or_, select, tuple_
 from sqlalchemy.orm import Session, joinedload
 
 from app.models import Image
-from app.web.paging import Cursor
+from app.web.paging import Cursor, Total, count_rows
 
 
 def find_images(session: Session, *, digests: dict[str, str]) -> list[Image]:
@@ -26,7 +26,15 @@ def get_image(session: Session, *, image_id: UUID) -> Image | None:
 
 
 def list_images(session: Session, *, after: Cursor | None, limit: int) -> list[Image]:
-    query = select(Image).options(joinedload(Image.source)).order_by(Image.created_at.desc(), Image.id.desc())
+    query = _newest_first().options(joinedload(Image.source))
     if after is not None:
         query = query.where(tuple_(Image.created_at, Image.id) < (after.created_at, after.id))
     return list(session.scalars(query.limit(limit)))
+
+
+def count_images(session: Session) -> Total:
+    return count_rows(session, _newest_first())
+
+
+def _newest_first() -> Select[Image]:
+    return select(Image).order_by(Image.created_at.desc(), Image.id.desc())

@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import Field, StringConstraints, model_validator
 
 from app.sources.schemas import SourceResource
-from app.web.schemas import Body, Hex64, Line, Resource
+from app.web.schemas import Body, Hex64, Line, Resource, TotalResource
 
 Record = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
 
@@ -46,3 +46,4 @@ class ImageResource(Resource):
 class ImageList(Resource):
     images: list[ImageResource]
     next_page_token: str = ""
+    total: TotalResource

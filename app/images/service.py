@@ -10,7 +10,7 @@ from app.errors import Conflict, NotFound
 from app.images import repository
 from app.models import Image
 from app.sources import service as sources
-from app.web.paging import Cursor
+from app.web.paging import Cursor, Total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +77,8 @@ def get_image(session: Session, *, image_id: UUID) -> Image:
 def list_images(session: Session, *, after: Cursor | None, limit: int) -> list[Image]:
     """Images, newest first."""
     return repository.list_images(session, after=after, limit=limit)
+
+
+def count_images(session: Session) -> Total:
+    """How many images there are, counted up to a bound."""
+    return repository.count_images(session)

@@ -20,15 +20,15 @@ from app.web.auth import check_node
 from app.web.body import json_document, raw_body
 from app.web.deps import NodeReporter, ReadSession, RestoresReader, SettingsDep, WriteSession
 from app.web.etag import conditional_json
+from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
-from app.web.schemas import Hex64, NodeName
+from app.web.schemas import Hex64, NodeName, TotalResource
 
 node_router = APIRouter(prefix="/api/v1/nodes/{name}", tags=["nodes"])
 router = APIRouter(prefix="/api/v1/snapshots", tags=["snapshots"])
 
 # Store format §19: a root document is at most 16 MiB.
 LARGEST_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
-LISTED: Final = 100
 
 
 @node_router.put(
@@ -129,13 +129,17 @@ def _resource(snapshot: service.Snapshot) -> SnapshotResource:
     operation_id="list_snapshots",
     summary="Snapshots of which some rank is there, newest first",
     response_model=SnapshotList,
-    responses=problem_responses(),
+    responses=problem_responses("page-token-invalid"),
 )
 def list_snapshots(
-    request: Request, _principal: RestoresReader, session: ReadSession, settings: SettingsDep
+    request: Request, _principal: RestoresReader, session: ReadSession, settings: SettingsDep, page: PageDep
 ) -> Response:
-    found = service.list_snapshots(session, limit=LISTED, silence_s=settings.node_silence_s)
-    return conditional_json(request, SnapshotList(snapshots=[_resource(one) for one in found]))
+    rows = service.list_snapshots(session, after=page.after, limit=page.size + 1)
+    shown, token = next_token(page, rows)
+    found = service.whereabouts(session, rows=shown, silence_s=settings.node_silence_s)
+    snapshots = [_resource(one) for one in found]
+    total = TotalResource.model_validate(service.count_snapshots(session))
+    return conditional_json(request, SnapshotList(snapshots=snapshots, next_page_token=token, total=total))
 
 
 @router.get(

@@ -1,14 +1,20 @@
 """SQL of root documents and where they are."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID, uuid4
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Select, and_, literal, select, true, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Session, joinedload
+from sqlalchemy.orm import Session, contains_eager
 
-from app.models import ManifestLocation, ManifestPin, Node, RootDocument
+from app.models import ManifestLocation, ManifestPin, Node, RootDocument, SnapshotRow
+from app.web.paging import Cursor, Total, count_rows
+
+_same_snapshot = and_(
+    RootDocument.context_digest == SnapshotRow.context_digest,
+    RootDocument.rank_zero_storage_key == SnapshotRow.rank_zero_storage_key,
+)
 
 
 def document_names(session: Session, *, digests: Collection[str]) -> dict[str, tuple[str, str]]:
@@ -19,6 +25,9 @@ def document_names(session: Session, *, digests: Collection[str]) -> dict[str, t
 
 
 def add_document(session: Session, *, values: dict[str, object]) -> bool:
+    """Keep a document, and its snapshot with the first of its documents; True if the document is new."""
+    names = {name: values[name] for name in ("context_digest", "rank_zero_storage_key")}
+    session.execute(insert(SnapshotRow).values(id=uuid4(), **names).on_conflict_do_nothing())
     statement = insert(RootDocument).values(**values).on_conflict_do_nothing().returning(RootDocument.sha256)
     return session.execute(statement).scalar_one_or_none() is not None
 
@@ -80,14 +89,8 @@ def locations(
 ) -> list[ManifestLocation]:
     """Where the ranks of a snapshot are now, by rank, node and path."""
     query = (
-        select(ManifestLocation)
-        .join(ManifestLocation.root_document)
-        .join(ManifestLocation.node)
-        .options(
-            joinedload(ManifestLocation.root_document).joinedload(RootDocument.pin),
-            joinedload(ManifestLocation.node),
-        )
-        .where(RootDocument.context_digest == context_digest, ManifestLocation.gone_at.is_(None))
+        _places()
+        .where(RootDocument.context_digest == context_digest)
         .order_by(RootDocument.rank, Node.name, ManifestLocation.root_path)
     )
     if rank_zero_storage_key is not None:
@@ -95,15 +98,57 @@ def locations(
     return list(session.scalars(query))
 
 
-def snapshot_keys(session: Session, *, limit: int) -> list[tuple[str, str]]:
-    """Keys (context digest, rank-zero storage key) of the newest snapshots that are somewhere now."""
-    key = (RootDocument.context_digest, RootDocument.rank_zero_storage_key)
+def locations_of(session: Session, *, snapshot_ids: Sequence[UUID]) -> list[tuple[UUID, ManifestLocation]]:
+    """(snapshot, place) of all ranks of these snapshots; each snapshot's by rank, node and path."""
     query = (
-        select(*key)
-        .join(ManifestLocation, ManifestLocation.root_document_sha256 == RootDocument.sha256)
-        .where(ManifestLocation.gone_at.is_(None))
-        .group_by(*key)
-        .order_by(func.min(RootDocument.created_at).desc(), *key)
-        .limit(limit)
+        _places()
+        .add_columns(SnapshotRow.id)
+        .join(SnapshotRow, _same_snapshot)
+        .where(SnapshotRow.id.in_(snapshot_ids))
+        .order_by(SnapshotRow.id, RootDocument.rank, Node.name, ManifestLocation.root_path)
     )
-    return [(context, storage) for context, storage in session.execute(query)]
+    return [(snapshot_id, place) for place, snapshot_id in session.execute(query)]
+
+
+def _places() -> Select[ManifestLocation]:
+    """Places of now. Documents can be 16 MiB each: their bytes come only where somebody asks for them."""
+    document = contains_eager(ManifestLocation.root_document)
+    return (
+        select(ManifestLocation)
+        .join(ManifestLocation.root_document)
+        .join(ManifestLocation.node)
+        .options(
+            document.defer(RootDocument.document),
+            document.joinedload(RootDocument.pin),
+            contains_eager(ManifestLocation.node),
+        )
+        .where(ManifestLocation.gone_at.is_(None))
+    )
+
+
+def snapshots(session: Session, *, after: Cursor | None, limit: int) -> list[SnapshotRow]:
+    """Snapshots that are somewhere now, newest first."""
+    row = SnapshotRow
+    query = _present_snapshots().limit(limit)
+    if after is not None:
+        query = query.where(tuple_(row.created_at, row.id) < (after.created_at, after.id))
+    return list(session.scalars(query))
+
+
+def count_snapshots(session: Session) -> Total:
+    return count_rows(session, _present_snapshots())
+
+
+def _present_snapshots() -> Select[SnapshotRow]:
+    """LATERAL with a limit: one look per snapshot in the order of the list, never all places at once."""
+    place = (
+        select(literal(1))
+        .select_from(RootDocument)
+        .join(ManifestLocation, ManifestLocation.root_document_sha256 == RootDocument.sha256)
+        .where(_same_snapshot, ManifestLocation.gone_at.is_(None))
+        .limit(1)
+        .correlate(SnapshotRow)
+        .lateral()
+    )
+    row = SnapshotRow
+    return select(row).join(place, true()).order_by(row.created_at.desc(), row.id.desc())

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from app.web.schemas import Body, Hex64, NodeName, Resource
+from app.web.schemas import Body, Hex64, NodeName, Resource, TotalResource
 
 RootPath = Annotated[
     str,
@@ -97,3 +97,5 @@ class SnapshotResource(Resource):
 
 class SnapshotList(Resource):
     snapshots: list[SnapshotResource]
+    next_page_token: str = ""
+    total: TotalResource

@@ -21,8 +21,9 @@ from app.core.store.page_streams import parse_page_root
 from app.db.session import database_time
 from app.errors import Conflict, NotFound, Refused
 from app.manifests import repository
-from app.models import ManifestLocation, RootDocument
+from app.models import ManifestLocation, RootDocument, SnapshotRow
 from app.nodes import service as nodes
+from app.web.paging import Cursor, Total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,24 +215,29 @@ def get_snapshot(
             f"rank_zero_storage_key: {', '.join(keys)}",
             code="snapshot-ambiguous",
         )
-    return _snapshot(session, places=places, silence_s=silence_s)
+    return _snapshot(places, now=database_time(session), silence_s=silence_s)
 
 
-def list_snapshots(session: Session, *, limit: int, silence_s: float) -> list[Snapshot]:
-    """The newest snapshots of which at least one rank is somewhere now."""
-    keys = repository.snapshot_keys(session, limit=limit)
-    return [
-        _snapshot(
-            session,
-            places=repository.locations(session, context_digest=context, rank_zero_storage_key=storage),
-            silence_s=silence_s,
-        )
-        for context, storage in keys
-    ]
+def list_snapshots(session: Session, *, after: Cursor | None, limit: int) -> list[SnapshotRow]:
+    """Snapshots of which at least one rank is somewhere now, newest first."""
+    return repository.snapshots(session, after=after, limit=limit)
 
 
-def _snapshot(session: Session, *, places: Sequence[ManifestLocation], silence_s: float) -> Snapshot:
+def count_snapshots(session: Session) -> Total:
+    """How many snapshots are somewhere now, counted up to a bound."""
+    return repository.count_snapshots(session)
+
+
+def whereabouts(session: Session, *, rows: Sequence[SnapshotRow], silence_s: float) -> list[Snapshot]:
+    """Listed snapshots with the places of their ranks, in the order of the list."""
+    places: dict[UUID, list[ManifestLocation]] = defaultdict(list)
+    for snapshot_id, place in repository.locations_of(session, snapshot_ids=[row.id for row in rows]):
+        places[snapshot_id].append(place)
     now = database_time(session)
+    return [_snapshot(places[row.id], now=now, silence_s=silence_s) for row in rows if places.get(row.id)]
+
+
+def _snapshot(places: Sequence[ManifestLocation], *, now: datetime, silence_s: float) -> Snapshot:
     by_rank: dict[int, list[ManifestLocation]] = defaultdict(list)
     for place in places:
         by_rank[place.root_document.rank].append(place)

@@ -12,7 +12,7 @@ from app.models.accounts import Account, ApiKey, WebSession
 from app.models.images import Image
 from app.models.layouts import Layout
 from app.models.ledger import LedgerCheckpoint, LedgerLeaf, LedgerNode
-from app.models.manifests import ManifestLocation, ManifestPin, RootDocument
+from app.models.manifests import ManifestLocation, ManifestPin, RootDocument, SnapshotRow
 from app.models.nodes import Device, Node
 from app.models.requests import IdempotencyRecord
 from app.models.restores import RankAttempt, RankReadback, RankReportRow, Readback, Restore, RestoreEvent
@@ -21,6 +21,7 @@ from app.models.sources import SourceIdentityRow
 FACT_TABLES: Final = (
     Layout,
     RootDocument,
+    SnapshotRow,
     ManifestPin,
     Image,
     SourceIdentityRow,
@@ -67,6 +68,7 @@ __all__ = [
     "Restore",
     "RestoreEvent",
     "RootDocument",
+    "SnapshotRow",
     "SourceIdentityRow",
     "WebSession",
 ]

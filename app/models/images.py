@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from sqlalchemy import ForeignKey
+from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.base import Base, CreatedAt, Id, Sha256
@@ -17,6 +17,7 @@ class Image(Base):
     """
 
     __tablename__ = "image"
+    __table_args__ = (Index("ix_image_created", "created_at", "id"),)
 
     id: Mapped[Id]
     config_id: Mapped[Sha256 | None] = mapped_column(unique=True)

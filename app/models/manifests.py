@@ -36,6 +36,24 @@ class RootDocument(Base):
     pin: Mapped["ManifestPin | None"] = relationship(uselist=False)
 
 
+class SnapshotRow(Base):
+    """One row per snapshot, made with the first of its root documents: what the list of snapshots pages over.
+
+    Ranks belong to the same snapshot where both digests are equal (store format §6.1).
+    """
+
+    __tablename__ = "snapshot"
+    __table_args__ = (
+        UniqueConstraint("context_digest", "rank_zero_storage_key"),
+        Index("ix_snapshot_created", "created_at", "id"),
+    )
+
+    id: Mapped[Id]
+    context_digest: Mapped[Sha256]
+    rank_zero_storage_key: Mapped[Sha256]
+    created_at: Mapped[CreatedAt]
+
+
 class ManifestLocation(Base):
     """Where a root document was seen, from when until when; `gone_at` when a scan no longer found it."""
 

@@ -31,6 +31,9 @@ class Restore(Base):
             name="outcome_fits_state",
         ),
         Index("ix_restore_created", "created_at", "id"),
+        Index("ix_restore_state", "state", "created_at", "id"),
+        Index("ix_restore_outcome", "outcome", "created_at", "id"),
+        Index("ix_restore_state_outcome", "state", "outcome", "created_at", "id"),
         Index("ix_restore_open", "created_at", postgresql_where="state <> 'finished'"),
     )
 
@@ -154,6 +157,7 @@ class Readback(Base):
     """A request to read the published pages back and digest them on every rank."""
 
     __tablename__ = "readback"
+    __table_args__ = (Index("ix_readback_open", "created_at", postgresql_where="ended_at IS NULL"),)
 
     id: Mapped[Id]
     restore_id: Mapped[UUID] = mapped_column(ForeignKey("restore.id"), index=True)

@@ -1,6 +1,6 @@
 """Source identities: what code an image or a runtime was built from."""
 
-from sqlalchemy import UniqueConstraint
+from sqlalchemy import Index, UniqueConstraint
 from sqlalchemy.dialects.postgresql import CHAR
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -13,6 +13,7 @@ class SourceIdentityRow(Base):
     __tablename__ = "source_identity"
     __table_args__ = (
         UniqueConstraint("repository", "commit", "tree", "source_sha256", postgresql_nulls_not_distinct=True),
+        Index("ix_source_identity_created", "created_at", "id"),
     )
 
     id: Mapped[Id]

@@ -4,17 +4,18 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+from sqlalchemy import Select, func, or_, select, tuple_
 from sqlalchemy import Sequence as DatabaseSequence
-from sqlalchemy import func, or_, select, tuple_
 from sqlalchemy.orm import Session, joinedload, selectinload
 
-from app.models import Device, RankAttempt, Readback, Restore, RestoreEvent
-from app.web.paging import Cursor
+from app.models import Device, RankAttempt, RankReadback, Readback, Restore, RestoreEvent
+from app.web.paging import Cursor, Total, count_rows
 
 _fencing_token = DatabaseSequence("fencing_token")
 _admission_lock = 0x53504144
+_with_devices = selectinload(Restore.attempts).joinedload(RankAttempt.device).joinedload(Device.node)
 _with_attempts = (
-    selectinload(Restore.attempts).joinedload(RankAttempt.device).joinedload(Device.node),
+    _with_devices,
     selectinload(Restore.attempts).joinedload(RankAttempt.report),
 )
 
@@ -52,21 +53,37 @@ def lock_restore(session: Session, *, restore_id: UUID) -> Restore | None:
     query = select(Restore).where(Restore.id == restore_id).with_for_update(of=Restore)
     if session.scalars(query).one_or_none() is None:
         return None
-    fresh = select(Restore).options(*_with_attempts).where(Restore.id == restore_id)
+    # Without the reports: a word of one rank would read the documents of all of them.
+    fresh = select(Restore).options(_with_devices).where(Restore.id == restore_id)
     return session.scalars(fresh.execution_options(populate_existing=True)).one_or_none()
 
 
 def list_restores(
     session: Session, *, after: Cursor | None, limit: int, state: str | None, outcome: str | None
 ) -> list[Restore]:
-    query = select(Restore).order_by(Restore.created_at.desc(), Restore.id.desc()).limit(limit)
+    query = _newest_first(state=state, outcome=outcome).limit(limit)
     if after is not None:
         query = query.where(tuple_(Restore.created_at, Restore.id) < (after.created_at, after.id))
+    return list(session.scalars(query))
+
+
+def count_restores(session: Session, *, state: str | None, outcome: str | None) -> Total:
+    return count_rows(session, _newest_first(state=state, outcome=outcome))
+
+
+def _newest_first(*, state: str | None, outcome: str | None) -> Select[Restore]:
+    """Restores without their attempts: a page of them must not load thousands of reports."""
+    query = select(Restore).order_by(Restore.created_at.desc(), Restore.id.desc())
     if state is not None:
         query = query.where(Restore.state == state)
     if outcome is not None:
         query = query.where(Restore.outcome == outcome)
-    return list(session.scalars(query.options(*_with_attempts)))
+    return query
+
+
+def retry_of(session: Session, *, restore_id: UUID) -> UUID | None:
+    """The restore that tries this one again."""
+    return session.scalars(select(Restore.id).where(Restore.retry_of_id == restore_id)).one_or_none()
 
 
 def waiting_restores(session: Session, *, limit: int) -> list[UUID]:
@@ -141,7 +158,7 @@ def unclaimed_due(session: Session, *, now: datetime) -> list[UUID]:
 
 
 def resident_due(session: Session, *, now: datetime) -> list[UUID]:
-    """Restores whose pages reached their time to live, lost their worker, or wait for a discard."""
+    """Restores whose pages reached their time to live or lost their worker, or whose rank owes an answer."""
     pages = (RankAttempt.pages_released_at.is_(None)) & (RankAttempt.restore_id == Restore.id)
     replaced = pages & (RankAttempt.device_generation < Device.generation)
     resend = pages & (RankAttempt.next_send_at < now)
@@ -151,7 +168,7 @@ def resident_due(session: Session, *, now: datetime) -> list[UUID]:
         .join(Device, Device.id == RankAttempt.device_id)
         .where(
             or_(
-                (Restore.state == "resident") & ((Restore.resident_until < now) | replaced),
+                (Restore.state == "resident") & ((Restore.resident_until < now) | replaced | resend),
                 (Restore.state == "releasing") & (resend | replaced),
             )
         )
@@ -181,6 +198,19 @@ def latest_readback(session: Session, *, restore_id: UUID) -> Readback | None:
         .limit(1)
     )
     return session.scalars(query).one_or_none()
+
+
+def unanswered_readbacks(session: Session, *, restore_id: UUID, rank: int) -> list[UUID]:
+    """The open readbacks of a restore that a rank has not answered."""
+    answered = select(RankReadback.readback_id).where(
+        RankReadback.readback_id == Readback.id, RankReadback.rank == rank
+    )
+    query = (
+        select(Readback.id)
+        .where(Readback.restore_id == restore_id, Readback.ended_at.is_(None), ~answered.exists())
+        .order_by(Readback.created_at)
+    )
+    return list(session.scalars(query))
 
 
 def overdue_readbacks(session: Session, *, created_before: datetime) -> list[UUID]:

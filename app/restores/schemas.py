@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from app.web.schemas import Body, Hex64, NodeName, Resource
+from app.web.schemas import Body, Hex64, NodeName, Resource, TotalResource
 
 State = Literal["waiting", "running", "publishing", "retracting", "resident", "releasing", "finished"]
 Outcome = Literal["restored", "corrupt", "incomplete", "failed"]
@@ -115,6 +115,7 @@ class RestoreResource(RestoreSummary):
 class RestoreList(Resource):
     restores: list[RestoreSummary]
     next_page_token: str = ""
+    total: TotalResource
 
 
 class LayerBody(Body):

@@ -10,6 +10,7 @@ from app.web.deps import ImagesReader, ImagesWriter, ReadSession, WriteSession
 from app.web.etag import conditional_json
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
+from app.web.schemas import TotalResource
 
 router = APIRouter(prefix="/api/v1/sources", tags=["sources"])
 
@@ -44,7 +45,8 @@ def list_sources(request: Request, _principal: ImagesReader, session: ReadSessio
     rows = service.list_sources(session, after=page.after, limit=page.size + 1)
     shown, token = next_token(page, rows)
     sources = [SourceResource.model_validate(row) for row in shown]
-    return conditional_json(request, SourceList(sources=sources, next_page_token=token))
+    total = TotalResource.model_validate(service.count_sources(session))
+    return conditional_json(request, SourceList(sources=sources, next_page_token=token, total=total))
 
 
 @router.get(

@@ -2,12 +2,12 @@
 
 from uuid import UUID, uuid4
 
-from sqlalchemy import select, tuple_
+from sqlalchemy import Select, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from app.models import SourceIdentityRow
-from app.web.paging import Cursor
+from app.web.paging import Cursor, Total, count_rows
 
 
 def add_source(session: Session, *, values: dict[str, object]) -> UUID | None:
@@ -32,7 +32,16 @@ def get_source(session: Session, *, source_id: UUID) -> SourceIdentityRow | None
 
 def list_sources(session: Session, *, after: Cursor | None, limit: int) -> list[SourceIdentityRow]:
     row = SourceIdentityRow
-    query = select(row).order_by(row.created_at.desc(), row.id.desc()).limit(limit)
+    query = _newest_first().limit(limit)
     if after is not None:
         query = query.where(tuple_(row.created_at, row.id) < (after.created_at, after.id))
     return list(session.scalars(query))
+
+
+def count_sources(session: Session) -> Total:
+    return count_rows(session, _newest_first())
+
+
+def _newest_first() -> Select[SourceIdentityRow]:
+    row = SourceIdentityRow
+    return select(row).order_by(row.created_at.desc(), row.id.desc())

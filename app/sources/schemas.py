@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from app.web.schemas import Body, Hex40, Hex64, Line, Resource
+from app.web.schemas import Body, Hex40, Hex64, Line, Resource, TotalResource
 
 
 class SourceBody(Body):
@@ -28,3 +28,4 @@ class SourceResource(Resource):
 class SourceList(Resource):
     sources: list[SourceResource]
     next_page_token: str = ""
+    total: TotalResource

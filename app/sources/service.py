@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from app.errors import NotFound
 from app.models import SourceIdentityRow
 from app.sources import repository
-from app.web.paging import Cursor
+from app.web.paging import Cursor, Total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +52,8 @@ def get_source(session: Session, *, source_id: UUID) -> SourceIdentityRow:
 def list_sources(session: Session, *, after: Cursor | None, limit: int) -> list[SourceIdentityRow]:
     """Source identities, newest first."""
     return repository.list_sources(session, after=after, limit=limit)
+
+
+def count_sources(session: Session) -> Total:
+    """How many source identities there are, counted up to a bound."""
+    return repository.count_sources(session)

@@ -31,6 +31,7 @@ from app.models import (
     Restore,
     RestoreEvent,
     RootDocument,
+    SnapshotRow,
     SourceIdentityRow,
 )
 from app.web.auth import PRESETS
@@ -79,6 +80,8 @@ def add_installation(session: Session, *, folder: Path, node_name: str = "node-a
         manifest = parse_flat_manifest(raw, identity=None, context_digest=published.name.context_digest)
         document, location = _stored(manifest, raw=raw, node=node, now=now)
         session.add(document)
+        if document.rank == 0:
+            session.add(_snapshot_row(document))
         session.flush()
         session.add(location)
         manifests.append(manifest)
@@ -103,6 +106,12 @@ def _device(node_name: str, *, number: int, now: datetime) -> Device:
         },
         worker_started_at=now - timedelta(hours=2),
         last_task_at=now - timedelta(minutes=4),
+    )
+
+
+def _snapshot_row(document: RootDocument) -> SnapshotRow:
+    return SnapshotRow(
+        context_digest=document.context_digest, rank_zero_storage_key=document.rank_zero_storage_key
     )
 
 

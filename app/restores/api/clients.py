@@ -25,6 +25,7 @@ from app.web.etag import conditional_json
 from app.web.idempotency import Answer, IdempotencyKey, answer_once
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
+from app.web.schemas import TotalResource
 
 router = APIRouter(prefix="/api/v1/restores", tags=["restores"])
 
@@ -97,7 +98,8 @@ def list_restores(
     rows = request.list_restores(session, after=page.after, limit=page.size + 1, state=state, outcome=outcome)
     shown, token = next_token(page, rows)
     restores: list[RestoreSummary] = [resources.summary(row) for row in shown]
-    return conditional_json(http, RestoreList(restores=restores, next_page_token=token))
+    total = TotalResource.model_validate(request.count_restores(session, state=state, outcome=outcome))
+    return conditional_json(http, RestoreList(restores=restores, next_page_token=token, total=total))
 
 
 @router.get(

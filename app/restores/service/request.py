@@ -15,7 +15,7 @@ from app.manifests.service import Snapshot
 from app.models import Device, ManifestLocation, RankAttempt, Restore, RestoreEvent
 from app.nodes import service as nodes
 from app.restores import repository
-from app.web.paging import Cursor
+from app.web.paging import Cursor, Total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,3 +153,8 @@ def list_restores(
 ) -> list[Restore]:
     """Restores, newest first."""
     return repository.list_restores(session, after=after, limit=limit, state=state, outcome=outcome)
+
+
+def count_restores(session: Session, *, state: str | None, outcome: str | None) -> Total:
+    """How many restores fit these filters, counted up to a bound."""
+    return repository.count_restores(session, state=state, outcome=outcome)
