@@ -1,22 +1,28 @@
 """What may happen only after what (restore-contract §3, §6, §12)."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from app.core.digest import Digest, sha256
 from app.core.errors import DeviceError, Stage
+from app.core.restore.buffers import PooledBuffer
 from app.core.restore.device import PageSet, PlacementStats
-from app.core.restore.execute import Progress
+from app.core.restore.execute import Progress, RankOrder
 from app.core.restore.host_device import HostDevice
 from app.core.restore.host_placement import HostPlacement, HostProducer
-from app.core.restore.reader import BoundedReader
+from app.core.restore.plan import Source
+from app.core.restore.reader import BoundedReader, Load
 from app.core.restore.report import ProblemCode, RankOutcome, StreamDigestState
-from app.core.restore.timeline import Phase
+from app.core.restore.timeline import Clock, Phase
+from app.core.store.identity import parse_identity
 from app.core.store.snapshot import LayerSpan
 
 from .rig import Vector, flip_byte, opened, restore, restore_at
+from .test_broken import SOURCE
 
 ObjectFile = Callable[[int], Path]
 
@@ -59,6 +65,79 @@ def test_a_bad_object_0_opens_no_transaction(vector: Vector, object_file: Object
     assert restored.report.submissions == 0
     assert restored.report.problem is not None
     assert restored.report.problem.subject.startswith("object 0 ")
+
+
+def test_nothing_is_done_with_another_object_before_object_0_is_authentic(vector: Vector) -> None:
+    """Decision 0006: object 1 is authentic first; it is not placed, and no transaction is opened."""
+    second = threading.Event()
+    seen: list[tuple[int, bool]] = []
+
+    class Late(BoundedReader):
+        """Object 0 is only filled when object 1 is authentic."""
+
+        def start(self, source: Source, *, buffer: PooledBuffer, clock: Clock) -> Load:
+            load = super().start(source, buffer=buffer, clock=clock)
+            if source.index == 1:
+                load.authentic.add_done_callback(lambda _: second.set())
+            return load
+
+        def fill(self, load: Load) -> None:
+            if load.source.index == 0:
+                assert second.wait(timeout=60)
+                seen.append((device.begun, self.active_reads == 1))
+            super().fill(load)
+
+    with vector.device(CountingDevice) as device, opened(vector.root, kind=Late) as reader:
+        restored = restore(vector.order(), reader=reader, device=device)
+        assert device.begun == 1
+        assert list(device.pool_digests(vector.layout)) == vector.entry["placement"]["pool_sha256"]
+    assert seen == [(0, True)]
+    assert restored.report.stream_digest is StreamDigestState.RECOMPUTED
+
+
+def test_a_bad_object_read_beside_object_0_is_named_after_object_0_was_submitted(
+    vector: Vector, object_file: ObjectFile
+) -> None:
+    """Decision 0006: the table of restore-contract §6 holds however early object 1 turns out to be wrong."""
+    flip_byte(object_file(1))
+    failed = threading.Event()
+
+    class Late(BoundedReader):
+        def read_load(self, load: Load) -> None:
+            if load.source.index == 0:
+                assert failed.wait(timeout=60)
+            try:
+                super().read_load(load)
+            finally:
+                if load.source.index == 1:
+                    failed.set()
+
+    with vector.device() as device, opened(vector.root, kind=Late) as reader:
+        report = restore(vector.order(), reader=reader, device=device).report
+    assert (report.outcome, report.submissions) == (RankOutcome.CORRUPT, 1)
+    assert report.problem is not None
+    assert report.problem.subject.startswith("object 1 ")
+
+
+def test_another_header_in_an_authentic_object_0_opens_no_transaction(
+    make_broken: ModuleType, vectors: dict[str, Vector], tmp_path: Path
+) -> None:
+    """Decision 0006: whatever was read beside it was read for nothing."""
+    (variant,) = (one for one in make_broken.VARIANTS if one.name == "flat-header-magic")
+    case = make_broken.build(variant, tmp_path)
+    identity = parse_identity(case.identity)
+    order = RankOrder(
+        identity=identity,
+        storage_key=identity.storage_key,
+        context_digest=Digest(case.context_digest),
+        layout=vectors[SOURCE].layout,
+    )
+    with vectors[SOURCE].device(CountingDevice) as device:
+        report = restore_at(case.root, order=order, device=device).report
+        assert device.begun == 0
+    assert (report.outcome, report.submissions) == (RankOutcome.CORRUPT, 0)
+    assert report.problem is not None
+    assert report.problem.stage is Stage.HEADER
 
 
 def test_the_first_bad_object_of_a_batch_is_the_one_named(vector: Vector, object_file: ObjectFile) -> None:

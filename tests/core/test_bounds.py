@@ -18,7 +18,7 @@ from app.core.restore.report import ProblemCode, RankOutcome
 from app.core.restore.timeline import Clock
 from app.core.store.snapshot import LayerSpan
 
-from .rig import BUFFER_BYTES, Vector, opened, restore
+from .rig import BUFFER_BYTES, Vector, flip_byte, opened, restore
 
 ObjectFile = Callable[[int], Path]
 
@@ -108,7 +108,7 @@ def test_a_failed_batch_leaves_no_reader_running_and_no_buffer_held(
 
 def test_reads_that_ran_ahead_are_waited_for_when_the_restore_is_cancelled(vector: Vector) -> None:
     """Objects 5 to 8 are being read while objects 1 to 4 are placed; then nobody wants them any more."""
-    unwanted, ahead = threading.Event(), threading.Event()
+    unwanted, ahead, free = threading.Event(), threading.Event(), threading.Event()
     started: list[int] = []
     finished: list[int] = []
 
@@ -121,7 +121,22 @@ def test_reads_that_ran_ahead_are_waited_for_when_the_restore_is_cancelled(vecto
             super().fill(load)
             finished.append(load.source.index)
 
+    class Stock(BufferPool):
+        """Says when a buffer has come back."""
+
+        def give_back(self, buffer: PooledBuffer, *, drop: bool) -> None:
+            super().give_back(buffer, drop=drop)
+            if self.held_buffers < self.count:
+                free.set()
+
     placed: list[Progress] = []
+
+    def place(step: Progress) -> None:
+        placed.append(step)
+        if len(placed) == 4:
+            free.clear()
+        if len(placed) == 5:
+            assert free.wait(timeout=60)
 
     def cancelled() -> bool:
         if len(placed) < 5:
@@ -130,13 +145,11 @@ def test_reads_that_ran_ahead_are_waited_for_when_the_restore_is_cancelled(vecto
         unwanted.set()
         return True
 
-    # Without a stream digest a buffer is free as soon as its arena is taken again.
+    # Without a stream digest a buffer is free as soon as its copies are done.
     pinned = vector.order(stream_pinned=True, manifest_sha256=Digest(vector.entry["manifest_sha256"]))
-    buffers = BufferPool(buffer_bytes=BUFFER_BYTES)
+    buffers = Stock(buffer_bytes=BUFFER_BYTES)
     with vector.device() as device, opened(vector.root, kind=Slow, buffers=buffers) as reader:
-        report = restore(
-            pinned, reader=reader, device=device, progress=placed.append, cancelled=cancelled
-        ).report
+        report = restore(pinned, reader=reader, device=device, progress=place, cancelled=cancelled).report
         assert sorted(finished) == sorted(started)
         assert max(started) > 4
         assert reader.active_reads == 0
@@ -144,40 +157,103 @@ def test_reads_that_ran_ahead_are_waited_for_when_the_restore_is_cancelled(vecto
     assert report.outcome is RankOutcome.CANCELLED
 
 
-def test_object_0_is_let_go_of_before_the_first_batch_is_read(vectors: dict[str, Vector]) -> None:
-    """The stream digest keeps object 0 until somebody waits for the stock, or goes on without waiting."""
+def test_what_is_read_beside_object_0_counts_into_the_bound(vectors: dict[str, Vector]) -> None:
+    """Decision 0006: object 0's buffer is one of the four until its copies are done."""
     vector = vectors["flat-v2-tp4-rank0"]
+    meeting = threading.Barrier(2)
     held: dict[int, int] = {}
-    going_on = threading.Event()
 
-    class Stock(BufferPool):
-        def wait_until_idle(self) -> None:
-            going_on.set()
-            super().wait_until_idle()
+    class Watched(BoundedReader):
+        """Objects 0 and 1 only go on when both have been opened."""
 
-    class Kept(PooledBuffer):
-        __slots__ = ()
+        def start(self, source: Source, *, buffer: PooledBuffer, clock: Clock) -> Load:
+            held[source.index] = self.buffers.held_buffers
+            return super().start(source, buffer=buffer, clock=clock)
 
-        def let_go(self) -> None:
-            if threading.current_thread().name == "stream-digest":
-                going_on.wait(timeout=60)
-            super().let_go()
+        def fill(self, load: Load) -> None:
+            if load.source.index <= 1:
+                meeting.wait(timeout=60)
+            super().fill(load)
+
+    buffers = BufferPool(buffer_bytes=BUFFER_BYTES)
+    with vector.device() as device, opened(vector.root, kind=Watched, buffers=buffers) as reader:
+        restored = restore(vector.order(), reader=reader, device=device)
+        assert reader.peak_reads <= 4
+    assert restored.report.outcome is RankOutcome.RESTORED
+    assert (held[0], held[1]) == (1, 2)
+    assert max(held.values()) <= 4
+    assert buffers.peak_bytes <= 4 * 8191
+
+
+def test_with_one_buffer_nothing_is_read_beside_object_0(vectors: dict[str, Vector]) -> None:
+    vector = vectors["flat-v2-tp4-rank0"]
+    begun: list[int] = []
 
     class Watched(BoundedReader):
         def start(self, source: Source, *, buffer: PooledBuffer, clock: Clock) -> Load:
-            held[source.index] = self.buffers.private_buffers
-            if source.index == 0:
-                buffer.__class__ = Kept
-            else:
-                going_on.set()
+            begun.append(source.index)
             return super().start(source, buffer=buffer, clock=clock)
 
-    buffers = Stock(buffer_bytes=BUFFER_BYTES)
+        def fill(self, load: Load) -> None:
+            if load.source.index == 0:
+                assert begun == [0]
+            super().fill(load)
+
+    buffers = BufferPool(buffer_bytes=8191, count=1)
     with vector.device() as device, opened(vector.root, kind=Watched, buffers=buffers) as reader:
-        restore(vector.order(), reader=reader, device=device)
-    assert held[0] == 1
-    assert held[1] == 1
-    assert max(held.values()) <= 4
+        restored = restore(vector.order(), reader=reader, device=device)
+    assert restored.report.outcome is RankOutcome.RESTORED
+    assert buffers.peak_bytes == 8191
+
+
+def test_a_bad_object_0_awaits_what_is_read_beside_it(vector: Vector, object_file: ObjectFile) -> None:
+    """Decision 0006: object 1 is still being read when object 0 turns out to be wrong."""
+    flip_byte(object_file(0))
+    finished: list[int] = []
+    second_began, first_failed = threading.Event(), threading.Event()
+
+    class Slow(BoundedReader):
+        def read_load(self, load: Load) -> None:
+            if load.source.index == 1:
+                second_began.set()
+            try:
+                assert (second_began if load.source.index == 0 else first_failed).wait(timeout=60)
+                super().read_load(load)
+            finally:
+                finished.append(load.source.index)
+                if load.source.index == 0:
+                    first_failed.set()
+
+    buffers = BufferPool(buffer_bytes=BUFFER_BYTES)
+    with vector.device() as device, opened(vector.root, kind=Slow, buffers=buffers) as reader:
+        report = restore(vector.order(), reader=reader, device=device).report
+        assert finished == [0, 1]
+        assert (reader.active_reads, buffers.held_buffers) == (0, 0)
+        assert device.free_bytes == device.pool_bytes
+    assert (report.outcome, report.submissions) == (RankOutcome.CORRUPT, 0)
+
+
+def test_a_bad_object_0_cancels_a_read_that_has_not_begun(vector: Vector, object_file: ObjectFile) -> None:
+    """Decision 0006: the one reader is still busy with object 0's failure when object 1 is called off."""
+    flip_byte(object_file(0))
+    called_off = threading.Event()
+
+    class Busy(BoundedReader):
+        def start(self, source: Source, *, buffer: PooledBuffer, clock: Clock) -> Load:
+            load = super().start(source, buffer=buffer, clock=clock)
+            if source.index == 0:
+                # Queued behind object 0: while it runs the reader cannot turn to object 1.
+                self._threads.submit(called_off.wait, 60)
+            else:
+                load.authentic.add_done_callback(lambda _: called_off.set())
+            return load
+
+    buffers = BufferPool(buffer_bytes=BUFFER_BYTES)
+    with vector.device() as device, opened(vector.root, kind=Busy, readers=1, buffers=buffers) as reader:
+        report = restore(vector.order(), reader=reader, device=device).report
+        assert buffers.held_buffers == 0
+    assert [work.bytes for work in report.reader_work] == [8191]
+    assert (report.outcome, report.submissions) == (RankOutcome.CORRUPT, 0)
 
 
 def test_many_restores_leave_no_thread_descriptor_or_page_behind(vectors: dict[str, Vector]) -> None:

@@ -1,15 +1,18 @@
 """How the executor drives readers, arenas and clock, whatever it restores (contract §2, §4.1, §6, §7)."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from app.core.digest import Digest, sha256
 from app.core.restore.buffers import BufferPool
-from app.core.restore.device import PageSet
+from app.core.restore.device import Arena, PageSet
 from app.core.restore.host_device import HostDevice
 from app.core.restore.host_placement import HostPlacement
+from app.core.restore.plan import CopySpan
 from app.core.restore.reader import BoundedReader, Load
 from app.core.restore.report import RankOutcome, parse_report
 from app.core.restore.timeline import Phase
@@ -90,7 +93,6 @@ def test_a_buffer_that_stands_in_for_an_arena_comes_back_when_its_copies_are_don
         def fill(self, load: Load) -> None:
             if load.source.index == 3:
                 lent.append(self.buffers.held_buffers)
-                lent.append(self.buffers.private_buffers)
                 go.set()
             super().fill(load)
 
@@ -98,7 +100,44 @@ def test_a_buffer_that_stands_in_for_an_arena_comes_back_when_its_copies_are_don
     with vector.device(HeldUp) as device, opened(vector.root, kind=Watched, buffers=buffers) as reader:
         restored = restore(vector.order(), reader=reader, device=device)
     assert restored.report.outcome is RankOutcome.RESTORED
-    assert lent == [4, 3]
+    assert lent == [4]
+
+
+def test_bytes_do_not_change_between_their_submission_and_the_end_of_their_copies(vector: Vector) -> None:
+    """The copies of every batch are held up until its last object is submitted (§4.1, §12 "arenas")."""
+    submitted: list[Digest] = []
+    copied: dict[int, Digest] = {}
+    ends = {number: threading.Event() for number in (1, 5, 9)}
+
+    class HeldUp(HostDevice):
+        def begin(
+            self, pages: PageSet, *, layers: tuple[LayerSpan, ...], payload_bytes: int
+        ) -> HostPlacement:
+            placement = super().begin(pages, layers=layers, payload_bytes=payload_bytes)
+            place, copy = placement.place, placement.run_copies
+
+            def placed(arena: Arena, *, used_bytes: int, **more: Any) -> None:
+                submitted.append(sha256(arena.memory[:used_bytes]))
+                place(arena, used_bytes=used_bytes, **more)
+                if len(submitted) in ends:
+                    ends[len(submitted)].set()
+
+            def held_up(memory: memoryview, *, used_bytes: int, spans: Sequence[CopySpan]) -> None:
+                at = spans[0].snapshot_offset
+                end = 1 if at == 0 else 5 if at < 5 * 8191 - 200 else 9
+                assert ends[end].wait(timeout=60)
+                copy(memory, used_bytes=used_bytes, spans=spans)
+                copied[at] = sha256(memory[:used_bytes])
+
+            placement.place = placed  # type: ignore[method-assign, assignment]
+            placement.run_copies = held_up  # type: ignore[method-assign, assignment]
+            return placement
+
+    with vector.device(HeldUp) as device:
+        restore_at(vector.root, order=vector.order(), device=device)
+        assert list(device.pool_digests(vector.layout)) == vector.entry["placement"]["pool_sha256"]
+    assert [copied[at] for at in sorted(copied)] == submitted
+    assert len(submitted) == 9
 
 
 def test_cleaning_up_after_a_failure_is_a_phase_of_its_own(vector: Vector, object_file: ObjectFile) -> None:

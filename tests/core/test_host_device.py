@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -269,6 +270,69 @@ def test_an_arena_in_flight_is_not_handed_out_before_its_copies_are_done(
     thread.join(timeout=60)
     placement.abort()
     assert device.digest(pages)[0].sha256 == sha256(bytes(range(48)))
+
+
+def test_adopted_fillings_queue_on_their_arena_and_are_done_in_order(
+    pages: PageSet, device: HostDevice
+) -> None:
+    """The first copies are held up: taking the arena again waits for nothing, its own memory for both."""
+    go = threading.Event()
+    done: list[int] = []
+    placement = begin(device, pages)
+    copy = placement.run_copies
+
+    def held_up(memory: memoryview, *, used_bytes: int, spans: tuple[CopySpan, ...]) -> None:
+        assert go.wait(timeout=60)
+        copy(memory, used_bytes=used_bytes, spans=spans)
+
+    placement.run_copies = held_up  # type: ignore[method-assign, assignment]
+    content = bytes(range(78))
+    halves = [memoryview(bytearray(content[:48])), memoryview(bytearray(content[48:]))]
+    moved = [replace(one, arena_offset=one.arena_offset - 48) for one in WHOLE[1:]]
+    for number, spans in enumerate((WHOLE[:1], moved)):
+        arena = placement.acquire(0, adopt=halves[number])
+        assert arena.state is ArenaState.FILLING
+        finish = partial(done.append, number)
+        placement.place(arena, used_bytes=len(halves[number]), spans=spans, done=finish)
+        assert arena.state is ArenaState.IN_FLIGHT
+    assert done == []
+    go.set()
+    own = placement.acquire(0)
+    assert done == [0, 1]
+    assert len(own.memory) == ARENA_BYTES
+    placement.place(own, used_bytes=0, spans=())
+    placement.settle()
+    assert arena.state is ArenaState.FREE
+    assert [item.sha256 for item in device.digest(pages)] == [
+        sha256(content[:48]),
+        sha256(content[48:68]),
+        sha256(content[68:]),
+    ]
+
+
+def test_copies_that_crash_are_all_awaited_and_told_of_when_the_placement_settles(
+    pages: PageSet, device: HostDevice
+) -> None:
+    placement = begin(device, pages)
+    go = threading.Event()
+    ran: list[int] = []
+
+    def crash(memory: memoryview, *, used_bytes: int, spans: tuple[CopySpan, ...]) -> None:
+        assert go.wait(timeout=60)
+        ran.append(used_bytes)
+        if spans:
+            raise ZeroDivisionError
+
+    placement.run_copies = crash  # type: ignore[method-assign, assignment]
+    memory = memoryview(bytearray(78))
+    placement.place(placement.acquire(0, adopt=memory), used_bytes=48, spans=WHOLE[:1])
+    placement.place(placement.acquire(0, adopt=memory), used_bytes=30, spans=())
+    go.set()
+    with pytest.raises(ZeroDivisionError):
+        placement.settle()
+    assert ran == [48, 30]
+    assert device.arenas[0].state is ArenaState.FREE
+    placement.abort()
 
 
 @pytest.mark.parametrize(

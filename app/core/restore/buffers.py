@@ -24,13 +24,12 @@ class PooledBuffer:
         memory: the first ``byte_count`` bytes, writable, starting on a page.
     """
 
-    __slots__ = ("_holders", "_number", "_pool", "_stands_in", "memory")
+    __slots__ = ("_holders", "_number", "_pool", "memory")
 
     def __init__(self, pool: "BufferPool", *, number: int, memory: memoryview, holders: int) -> None:
         self._pool = pool
         self._number = number
         self._holders = holders
-        self._stands_in = False
         self.memory = memory
 
     def hold(self, holders: int) -> None:
@@ -40,19 +39,6 @@ class PooledBuffer:
             RuntimeError: nobody holds it any more.
         """
         self._pool.hold(self, holders=holders)
-
-    @property
-    def is_private(self) -> bool:
-        """Whether it holds payload beside the arenas: it is no arena, or is more than that (§2)."""
-        return not (self._stands_in and self._holders == 1)
-
-    def stand_in(self) -> None:
-        """From here on it is an arena; the device lets go of it when its copies are done."""
-        self._pool.stand_in(self)
-
-    def become_arena(self) -> None:
-        """Called by the pool, under its lock."""
-        self._stands_in = True
 
     def let_go(self) -> None:
         """One holder is done. The last one returns the buffer.
@@ -106,7 +92,6 @@ class BufferPool:
         self._memory = [map_pages(buffer_bytes) for _ in range(count)]
         self._free = deque(range(count))
         self._sizes = [0] * count
-        self._lent: set[PooledBuffer] = set()
         self._peak_bytes = 0
         self._changed = threading.Condition()
 
@@ -148,17 +133,6 @@ class BufferPool:
         with self._changed:
             return self._lend(byte_count, holders=holders) if self._free else None
 
-    @property
-    def private_buffers(self) -> int:
-        """Buffers lent out now that do not stand in for an arena."""
-        with self._changed:
-            return self._count_private()
-
-    def wait_until_idle(self) -> None:
-        """Return when no buffer is lent out, but those that stand in for an arena."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._count_private() == 0)
-
     def hold(self, buffer: PooledBuffer, *, holders: int) -> None:
         """Count holders on to a lent buffer; called by the buffer."""
         with self._changed:
@@ -171,14 +145,7 @@ class BufferPool:
             if number is not None:
                 self._sizes[number] = 0
                 self._free.append(number)
-                self._lent.discard(buffer)
-            self._changed.notify_all()
-
-    def stand_in(self, buffer: PooledBuffer) -> None:
-        """Count a lent buffer as an arena; called by the buffer."""
-        with self._changed:
-            buffer.become_arena()
-            self._changed.notify_all()
+                self._changed.notify_all()
 
     def _check_fits(self, byte_count: int) -> None:
         if byte_count > self.buffer_bytes:
@@ -191,12 +158,7 @@ class BufferPool:
         self._sizes[number] = byte_count
         self._peak_bytes = max(self._peak_bytes, sum(self._sizes))
         memory = self._memory[number][:byte_count]
-        buffer = PooledBuffer(self, number=number, memory=memory, holders=holders)
-        self._lent.add(buffer)
-        return buffer
-
-    def _count_private(self) -> int:
-        return sum(buffer.is_private for buffer in self._lent)
+        return PooledBuffer(self, number=number, memory=memory, holders=holders)
 
 
 def map_pages(byte_count: int) -> memoryview:

@@ -108,12 +108,13 @@ class Placement(Protocol):
         """Whether the device copies from any host memory as well as from its own arenas."""
 
     def acquire(self, index: int, *, adopt: memoryview | None = None) -> Arena:
-        """Wait until arena ``index`` is free and take it for filling.
+        """Take arena ``index`` for filling; its own memory once it is free, which is waited for.
 
         Args:
             index: 0 or 1.
             adopt: bytes that stand in for the arena's memory until the next time, already in place; only
-                where ``adopts_buffers``.
+                where ``adopts_buffers``. Nothing is waited for: the arena's earlier fillings keep the memory
+                they are in until they are ``done``, and its copies run in the order they were placed.
 
         Raises:
             DeviceError: the placement is over, or the arena is being filled already.
@@ -133,7 +134,7 @@ class Placement(Protocol):
             arena: the one acquired last.
             used_bytes: length of the filling.
             spans: its copies.
-            done: called once when the bytes may change again; the arena counts as free only afterwards.
+            done: called once when the bytes may change again.
 
         Raises:
             DeviceError: a span breaks a rule of restore-contract §4.2, or the arena is not being filled.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from app.core.digest import Digest
 from app.core.errors import AbsentError, CoreError, DeviceError
+from app.core.restore.buffers import PooledBuffer
 from app.core.restore.conditions import Conditions
 from app.core.restore.device import Arena, Device, PageSet, Placement, PlacementStats, Producer
 from app.core.restore.feed import Feed
@@ -202,7 +203,7 @@ class _Run:
         while waiting:
             now = waiting[: self._feed.room]
             sources = [head.sources[len(head.parts)] for head in now]
-            loads = self._feed.read_heads(sources, stream=stream)
+            loads = self._feed.read_heads(sources, stream=stream, beside=plan.beside_head)
             with self._timeline.phase(Phase.PLANNING):
                 again = [head for head, load in zip(now, loads, strict=True) if not head.read(load.parts)]
             waiting = [*again, *waiting[len(now) :]]
@@ -232,27 +233,35 @@ class _Run:
 
     def _submit(self, submission: Submission, *, placement: Placement) -> None:
         """Step 7, and the end of step 8: one filling through its arena."""
-        arena = self._fill(submission, placement=placement)
+        adopted = self._adopted(submission, placement=placement)
+        arena = self._fill(submission, placement=placement, adopted=adopted)
         with self._timeline.phase(Phase.SUBMISSION):
-            done = self._release(submission) if _adopts(submission, placement=placement) else None
-            placement.place(arena, used_bytes=submission.used_bytes, spans=submission.spans, done=done)
             if submission.stream is not None:
-                digested = threading.Event()
-                self._digested[arena.index] = digested
                 filling = arena.memory[: submission.used_bytes]
-                self._check.follow_filling(filling, stream=submission.stream, done=digested.set)
+                done = self._hold(arena, adopted=adopted)
+                self._check.follow_filling(filling, stream=submission.stream, done=done)
+            placement.place(
+                arena,
+                used_bytes=submission.used_bytes,
+                spans=submission.spans,
+                done=None if adopted is None else adopted.let_go,
+            )
         self._submissions += 1
         self._bytes += submission.used_bytes
         self._objects.update(take.fetch.source.index for take in submission.takes)
 
-    def _fill(self, submission: Submission, *, placement: Placement) -> Arena:
+    def _adopted(self, submission: Submission, *, placement: Placement) -> PooledBuffer | None:
+        """The authentic buffer that serves as the arena, where device and submission allow it."""
+        if placement.adopts_buffers and submission.is_one_buffer:
+            return self._feed.take(submission.takes[0].fetch).buffer
+        return None
+
+    def _fill(self, submission: Submission, *, placement: Placement, adopted: PooledBuffer | None) -> Arena:
         """An arena with authentic bytes: copied into it, or where they were read (§4.1, ``verified``)."""
-        if _adopts(submission, placement=placement):
-            buffer = self._feed.take(submission.takes[0].fetch).buffer
-            arena = self._acquire(submission.arena, placement=placement, adopt=buffer.memory)
-            buffer.stand_in()
-            return arena
-        arena = self._acquire(submission.arena, placement=placement, adopt=None)
+        if adopted is not None:
+            with self._timeline.phase(Phase.ARENA_WAIT):
+                return placement.acquire(submission.arena, adopt=adopted.memory)
+        arena = self._acquire(submission.arena, placement=placement)
         for take in submission.takes:
             load = self._feed.take(take.fetch)
             with self._timeline.phase(Phase.HOST_COPY):
@@ -261,16 +270,23 @@ class _Run:
             self._feed.read_ahead()
         return arena
 
-    def _acquire(self, index: int, *, placement: Placement, adopt: memoryview | None) -> Arena:
+    def _acquire(self, index: int, *, placement: Placement) -> Arena:
+        """An arena's own memory, which neither copies nor the digest of a result read any more."""
         digested = self._digested[index]
         if digested is not None and not digested.is_set():
             with self._timeline.phase(Phase.STREAM_DIGEST_WAIT):
                 digested.wait()
         with self._timeline.phase(Phase.ARENA_WAIT):
-            return placement.acquire(index, adopt=adopt)
+            return placement.acquire(index)
 
-    def _release(self, submission: Submission) -> Callable[[], None]:
-        return self._feed.take(submission.takes[0].fetch).buffer.let_go
+    def _hold(self, arena: Arena, *, adopted: PooledBuffer | None) -> Callable[[], None]:
+        """Keep a filling as it is until what is returned is called, once its digest is taken."""
+        if adopted is not None:
+            adopted.hold(1)
+            return adopted.let_go
+        digested = threading.Event()
+        self._digested[arena.index] = digested
+        return digested.set
 
     def _progress(self, schedule: Schedule) -> Progress:
         return Progress(
@@ -288,10 +304,6 @@ class _Run:
         with self._timeline.phase(Phase.FINAL_COMPLETION):
             self._statistics = placement.settle()
             _check_statistics(self._statistics, schedule=schedule)
-
-
-def _adopts(submission: Submission, *, placement: Placement) -> bool:
-    return placement.adopts_buffers and submission.is_one_buffer
 
 
 def _copy(take: Take, *, load: Load, arena: Arena) -> None:

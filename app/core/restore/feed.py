@@ -34,23 +34,27 @@ class Feed:
         self._check = check
         self._loads: list[Load] = []
         self._held: dict[int, Load] = {}
+        self._beside: dict[int, Load] = {}
         self._full = False
         self._upcoming: deque[Fetch] = deque()
         self._started: dict[int, Load] = {}
         self._authentic: set[int] = set()
-        self._first_alone = False
 
     @property
     def held(self) -> Collection[int]:
         """Sources read as heads whose buffers are kept."""
         return self._held.keys()
 
-    def read_heads(self, sources: Sequence[Source], *, stream: int | None) -> list[Load]:
+    def read_heads(
+        self, sources: Sequence[Source], *, stream: int | None, beside: Source | None = None
+    ) -> list[Load]:
         """Authentic loads of these sources, as many as there are buffers at most.
 
         Args:
             sources: what to read at once.
             stream: the stream whose digests they go into already.
+            beside: what to read meanwhile if a buffer is free; nobody waits for it or looks at it before
+                there is a schedule (decision 0006).
 
         Raises:
             StoreError, ResourceError: as ``BoundedReader.read_load``.
@@ -62,6 +66,9 @@ class Feed:
                     source.descriptor.byte_count, holders=1 if stream is None else 2
                 )
                 loads.append(self._start(source, buffer=buffer, stream=stream))
+        if beside is not None:
+            with self._timeline.phase(Phase.BUFFER_WAIT):
+                self._read_beside(beside)
         self._await(loads)
         return loads
 
@@ -90,13 +97,16 @@ class Feed:
         for number in sorted(fetches):
             fetch = fetches[number]
             if fetch.held:
-                self._reuse(fetch)
+                self._reuse(fetch, load=self._held.pop(fetch.source.index))
+                self._authentic.add(number)
+            elif fetch.source.index in self._beside:
+                self._reuse(fetch, load=self._beside.pop(fetch.source.index))
             else:
                 self._upcoming.append(fetch)
-        for load in self._held.values():
+        for load in (*self._held.values(), *self._beside.values()):
             load.buffer.let_go()
         self._held.clear()
-        self._first_alone = schedule.first_alone
+        self._beside.clear()
 
     def authenticate(self, fetches: Sequence[Fetch]) -> None:
         """Read what is not read yet; all of it is authentic, or none of it goes any further (§3.8).
@@ -107,7 +117,6 @@ class Feed:
         for fetch in fetches:
             if fetch.number not in self._started:
                 with self._timeline.phase(Phase.BUFFER_WAIT):
-                    self._wait_for_first()
                     size = fetch.source.descriptor.byte_count
                     buffer = self._reader.buffers.take(size, holders=_holders(fetch))
                     self._start_next(buffer)
@@ -129,7 +138,7 @@ class Feed:
 
     def read_ahead(self) -> None:
         """Start what buffers are free for, in order; placement goes on meanwhile (§3.8)."""
-        if not self._upcoming or self._first_alone:
+        if not self._upcoming:
             return
         with self._timeline.phase(Phase.BUFFER_WAIT):
             while self._upcoming:
@@ -168,18 +177,15 @@ class Feed:
             bytes=load.source.descriptor.byte_count,
         )
 
-    def _wait_for_first(self) -> None:
-        """Object 0 is let go of, or is an arena, before the first batch is read (restore-contract §2)."""
-        if self._first_alone:
-            self._reader.buffers.wait_until_idle()
-            self._first_alone = False
+    def _read_beside(self, source: Source) -> None:
+        buffer = self._reader.buffers.take_if_free(source.descriptor.byte_count, holders=1)
+        if buffer is not None:
+            self._beside[source.index] = self._start(source, buffer=buffer, stream=None)
 
-    def _reuse(self, fetch: Fetch) -> None:
-        load = self._held.pop(fetch.source.index)
+    def _reuse(self, fetch: Fetch, *, load: Load) -> None:
         load.buffer.hold(_holders(fetch))
         load.buffer.let_go()
         self._started[fetch.number] = load
-        self._authentic.add(fetch.number)
         if fetch.stream is not None:
             self._check.follow(load, stream=fetch.stream)
 

@@ -41,20 +41,33 @@ class HostArena:
         self.index = index
         self.state = ArenaState.FREE
         self.memory = map_pages(arena_bytes)
-        self.copies: Future[None] | None = None
         self._own = self.memory
+        self._in_flight: deque[Future[None]] = deque()
 
-    def fill(self, adopted: memoryview | None) -> None:
-        """Take it for filling, with other memory than its own if there is any."""
-        self.memory = self._own if adopted is None else adopted
+    def fill(self) -> None:
+        """Take its own memory for filling, once no copy reads it any more."""
+        self.settle()
+        self.memory = self._own
         self.state = ArenaState.FILLING
 
+    def adopt(self, memory: memoryview) -> None:
+        """Take other memory, filled already; what is in flight is other memory still and needs no waiting."""
+        while self._in_flight and self._in_flight[0].done():
+            self._in_flight.popleft().result()
+        self.memory = memory
+        self.state = ArenaState.FILLING
+
+    def launch(self, copies: "Future[None]") -> None:
+        """The copies of this filling are queued behind those of the fillings before it."""
+        self._in_flight.append(copies)
+        self.state = ArenaState.IN_FLIGHT
+
     def settle(self) -> None:
-        """Wait for the copies in flight; afterwards the arena is free."""
-        copies, self.copies = self.copies, None
+        """Wait for all copies in flight, whatever became of the others; afterwards the arena is free."""
         try:
-            if copies is not None:
-                copies.result()
+            with ExitStack() as every:
+                while self._in_flight:
+                    every.callback(self._in_flight.pop().result)
         finally:
             self.state = ArenaState.FREE
 
@@ -96,8 +109,10 @@ class HostPlacement:
         arena = self._arenas[index]
         if arena.state is ArenaState.FILLING:
             raise DeviceError(f"arena {index}", expected="free or in flight", found=arena.state)
-        arena.settle()
-        arena.fill(adopt)
+        if adopt is None:
+            arena.fill()
+        else:
+            arena.adopt(adopt)
         return arena
 
     def place(
@@ -121,9 +136,10 @@ class HostPlacement:
             self._check_span(span, used_bytes=used_bytes)
         self._submissions += 1
         self._source_bytes += used_bytes
-        taken.state = ArenaState.IN_FLIGHT
-        taken.copies = self._streams[taken.index].submit(
-            self._run, taken.memory, used_bytes=used_bytes, spans=spans, done=done
+        taken.launch(
+            self._streams[taken.index].submit(
+                self._run, taken.memory, used_bytes=used_bytes, spans=spans, done=done
+            )
         )
 
     def settle(self) -> PlacementStats:

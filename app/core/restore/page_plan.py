@@ -76,6 +76,11 @@ class PagePlan:
         return self.root if isinstance(self.root, FlatSnapshotManifest) else None
 
     @property
+    def beside_head(self) -> Source | None:
+        """What may be read while object 0 is made sure of: a flat snapshot's object 1 (decision 0006)."""
+        return self.sources[1] if self.flat is not None and len(self.sources) > 1 else None
+
+    @property
     def payload_bytes(self) -> int:
         """Bytes of all pages."""
         return self.layout.payload_bytes(block_counts=self.block_counts)
@@ -139,7 +144,6 @@ class PagePlan:
             source_bytes=sum(filling.used_bytes for filling in fillings),
             payload_bytes=self.payload_bytes,
             object_count=len({take.fetch.source.index for one in submissions for take in one.takes}),
-            first_alone=self.flat is not None,
         )
 
     def _levels(self, headers: Sequence[DeltaHeader]) -> list[Level]:

@@ -199,7 +199,6 @@ class Schedule:
         streams: what is to be digested, by number.
         source_bytes: what the device must have been given in the end.
         object_count: different objects that are read.
-        first_alone: object 0's buffer is given back before any other object is read (restore-contract §2).
     """
 
     layout: PageLayout
@@ -210,7 +209,6 @@ class Schedule:
     source_bytes: int
     payload_bytes: int
     object_count: int
-    first_alone: bool = False
 
     @property
     def submissions(self) -> int:

@@ -54,6 +54,11 @@ class RowPlan:
         """None: rows are no stream, each record has a digest of its own."""
         return ()
 
+    @property
+    def beside_head(self) -> Source | None:
+        """Nothing: what is read first decides what is read then."""
+        return None
+
     def schedule(self, *, held: Collection[int], digested: Collection[int]) -> Schedule:
         """What to read, copy and submit, now that the first chunk has been read; see ``PagePlan``.
 

@@ -14,8 +14,9 @@ class Phase(StrEnum):
     ``manifest_lookup`` reads and judges the root document, twice; ``planning`` is arithmetic over it;
     ``reservation`` takes pages of the pool; ``prior_device_work`` is the fence; ``buffer_wait`` waits
     for a free pooled buffer, that is for the digest or the copies of an earlier object, and starts to read;
-    ``read_authenticate`` waits for the readers of a batch; ``arena_wait`` waits for the copies of the object
-    two positions earlier; ``host_copy`` fills the arena; ``submission`` checks and queues its spans;
+    ``read_authenticate`` waits for the readers of a batch; ``arena_wait`` waits for the copies of the filling
+    two positions earlier, where the arena's own memory is used again; ``host_copy`` fills the arena;
+    ``submission`` checks and queues its spans;
     ``stream_digest_wait`` waits for the rest of the stream digests; ``final_completion`` waits for both
     arenas and checks coverage, error word and statistics; ``clean_up`` follows a failure: what still runs is
     waited for, buffers and pages are given back.
