@@ -16,6 +16,8 @@ RANK_DISCARD: Final = "rank.discard"
 HOUSEKEEPING: Final = "control.housekeeping"
 
 CONTROL_QUEUE: Final = "control"
+# Published without a queue: whoever does not listen now has missed it, and polls.
+DECIDED_CHANNEL: Final = "sparkgate.decided"
 
 # A broker that does not answer must not hold a request: what was not sent now is re-sent.
 CONNECT_TIMEOUT_S: Final = 1.0

@@ -25,7 +25,7 @@ from app.restores.service import readback as readbacks
 from app.restores.service import residency
 from app.restores.service.admission import waiting_reasons
 from app.web.auth import Scope
-from app.web.deps import ReadSession, WriteSession
+from app.web.deps import ReadSession, SettingsDep, WriteSession
 
 router = APIRouter(prefix="/restores/{restore_id}", include_in_schema=False)
 
@@ -99,21 +99,32 @@ def show_rank(
 
 @router.post("/readbacks")
 def read_pages_back(
-    restore_id: UUID, session: WriteSession, login: Operator, messages: MessagesDep
+    restore_id: UUID,
+    session: WriteSession,
+    login: Operator,
+    messages: MessagesDep,
+    settings: SettingsDep,
 ) -> Response:
     """A readback that is still open is the one that was asked for."""
     rows = _rows(session, restore_id=restore_id)
     if rows.readback is None or rows.readback.ended_at is not None:
         by = login.principal.name
-        readbacks.request_readback(session, restore_id=restore_id, by=by, messages=messages)
+        readbacks.request_readback(
+            session, restore_id=restore_id, by=by, messages=messages, settings=settings
+        )
     return RedirectResponse(f"/restores/{restore_id}#readback", status_code=303)
 
 
 @router.post("/discard")
 def discard_pages(
-    restore_id: UUID, session: WriteSession, login: Operator, messages: MessagesDep
+    restore_id: UUID,
+    session: WriteSession,
+    login: Operator,
+    messages: MessagesDep,
+    settings: SettingsDep,
 ) -> Response:
-    residency.discard(session, restore_id=restore_id, by=login.principal.name, messages=messages)
+    by = login.principal.name
+    residency.discard(session, restore_id=restore_id, by=by, messages=messages, settings=settings)
     return RedirectResponse(f"/restores/{restore_id}", status_code=303)
 
 

@@ -1,7 +1,8 @@
 """Sending: one message per rank to the queue of its device. The database is what counts.
 
 A message that is lost, doubled or late changes nothing but time: the claim decides, and what nobody claimed
-is sent again. So a broker that is down costs a log line here, never a request.
+is sent again. So a broker that is down costs a log line here, never a request. `decided` goes to no queue: it
+shortens the wait of whoever listens.
 """
 
 import logging
@@ -10,11 +11,14 @@ from collections.abc import Callable
 from typing import Final, Protocol
 from uuid import UUID
 
+import redis
 from celery import Celery
 from kombu.exceptions import OperationalError
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
+from redis.retry import Retry
 
-from app.queue import RANK_DISCARD, RANK_READBACK, RANK_RESTORE
+from app.queue import CONNECT_TIMEOUT_S, DECIDED_CHANNEL, RANK_DISCARD, RANK_READBACK, RANK_RESTORE
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +38,9 @@ class RankMessages(Protocol):
     def discard(self, queue: str, *, attempt_id: UUID) -> None:
         """Have the worker give the pages of an attempt back."""
 
+    def decided(self, *, restore_id: UUID) -> None:
+        """Call the ranks of a restore that wait for its decision; none has to hear it."""
+
 
 class CeleryRankMessages:
     """Rank messages over Celery."""
@@ -42,6 +49,12 @@ class CeleryRankMessages:
         self._celery = celery
         self._clock = clock
         self._not_before = 0.0
+        self._broker = redis.Redis.from_url(
+            celery.conf.broker_url,
+            socket_connect_timeout=CONNECT_TIMEOUT_S,
+            socket_timeout=CONNECT_TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
+        )
 
     def restore(self, queue: str, *, attempt_id: UUID) -> None:
         self._send(RANK_RESTORE, queue=queue, arguments={"attempt_id": str(attempt_id)})
@@ -53,11 +66,22 @@ class CeleryRankMessages:
     def discard(self, queue: str, *, attempt_id: UUID) -> None:
         self._send(RANK_DISCARD, queue=queue, arguments={"attempt_id": str(attempt_id)})
 
+    def decided(self, *, restore_id: UUID) -> None:
+        self._try(
+            lambda: self._broker.publish(DECIDED_CHANNEL, str(restore_id)), what=f"decided {restore_id}"
+        )
+
     def _send(self, task: str, *, queue: str, arguments: dict[str, str]) -> None:
+        self._try(
+            lambda: self._celery.send_task(task, kwargs=arguments, queue=queue, ignore_result=True),
+            what=f"{task} for {queue}",
+        )
+
+    def _try(self, send: Callable[[], object], *, what: str) -> None:
         if self._clock() < self._not_before:
             return
         try:
-            self._celery.send_task(task, kwargs=arguments, queue=queue, ignore_result=True)
+            send()
         except (OperationalError, RedisError, OSError) as error:
             self._not_before = self._clock() + PAUSE_S
-            log.warning("broker: %s for %s was not sent, will be sent again: %s", task, queue, error)
+            log.warning("broker: %s was not sent: %s", what, error)

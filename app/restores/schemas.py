@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from app.web.schemas import Body, Hex64, NodeName, Resource, TotalResource
+from app.web.schemas import Body, Hex64, Line, NodeName, Resource, TotalResource
 
 State = Literal["waiting", "running", "publishing", "retracting", "resident", "releasing", "finished"]
 Outcome = Literal["restored", "corrupt", "incomplete", "failed"]
@@ -24,6 +24,29 @@ class RestoreBody(Body):
     resident_s: Annotated[int, Field(ge=1, le=7 * 24 * 3600)] | None = Field(
         default=None, description="seconds the restored pages stay; the server has a default"
     )
+
+
+class CancelBody(Body):
+    """Why a restore is called off."""
+
+    reason: Line | None = Field(default=None, examples=["wrong snapshot"])
+
+
+class CancellationResource(Resource):
+    """What became of a cancellation.
+
+    `requested`: retract is decided. `acknowledged`: every rank's worker that had begun has been told.
+    `stopped`: every rank has given its pages back or is lost; the restore is over.
+    """
+
+    state: Literal["requested", "acknowledged", "stopped"]
+    requested_at: datetime
+    requested_by: str
+    reason: str | None
+    acknowledged_at: datetime | None = Field(description="when the last rank that had to be told was told")
+    stopped_at: datetime | None
+    ranks_open: list[int] = Field(description="ranks that have not stopped yet")
+    ranks_not_told: list[int] = Field(description="of these, the ones whose worker has not been told yet")
 
 
 class ProblemOfRank(Resource):
@@ -70,6 +93,7 @@ class AttemptResource(Resource):
     runtime: dict[str, Any] | None = Field(description="what the rank's worker measured of itself")
     claimed_at: datetime | None
     ready_at: datetime | None
+    retract_heard_at: datetime | None = Field(description="when its worker was told to retract")
     acknowledged_at: datetime | None
     ended_at: datetime | None
     report: ReportResource | None
@@ -97,6 +121,9 @@ class RestoreSummary(Resource):
     resident_until: datetime | None
     released_at: datetime | None
     release_reason: str | None
+    try_number: int = Field(description="1 for an order of its own; one more with every retry")
+    retry_of: UUID | None = Field(description="the restore that this one tries again")
+    cancel_requested_at: datetime | None
 
 
 class EventResource(Resource):
@@ -108,6 +135,8 @@ class EventResource(Resource):
 
 class RestoreResource(RestoreSummary):
     waiting_for: list[str] = Field(description="why a waiting restore has not been admitted")
+    retried_by: UUID | None = Field(description="the restore that tries this one again")
+    cancellation: CancellationResource | None
     attempts: list[AttemptResource]
     events: list[EventResource]
 

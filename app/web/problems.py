@@ -26,6 +26,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "idempotency-key-missing": (400, "This request needs an Idempotency-Key header"),
     "page-size-invalid": (400, "The page size is negative"),
     "page-token-invalid": (400, "The page token does not belong to this list"),
+    "ledger-out-of-range": (400, "The ledger has no such entry or size"),
     "unauthenticated": (401, "No API key was sent"),
     "key-refused": (401, "The API key is unknown, expired or revoked"),
     "forbidden": (403, "This is not allowed"),
@@ -39,6 +40,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "fencing-token-stale": (409, "The fencing token is not the current one"),
     "lease-lost": (409, "The lease of the rank attempt has expired"),
     "report-differs": (409, "Another report was already received"),
+    "runtime-differs": (409, "The runtime is not the one the worker registered"),
     "epoch-stale": (409, "The epoch is not the one decided"),
     "snapshot-incomplete": (409, "Not every rank of the snapshot is there"),
     "snapshot-ambiguous": (409, "More than one snapshot fits"),
@@ -63,6 +65,8 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "rate-limited": (429, "Too many requests; wait as long as Retry-After says"),
     "internal-error": (500, "Something went wrong on our side"),
     "unavailable": (503, "The service cannot answer now"),
+    "ledger-key-missing": (503, "No key is set that signs the ledger's checkpoints"),
+    "ledger-inconsistent": (503, "The ledger differs from a checkpoint that was signed before"),
     "database-unavailable": (503, "The database cannot be reached now"),
 }
 

@@ -27,6 +27,7 @@ class RecordedMessages:
     """What would have been sent to rank workers, in order."""
 
     sent: list[tuple[str, str, UUID]] = field(default_factory=list)
+    decisions: list[UUID] = field(default_factory=list)
 
     def restore(self, queue: str, *, attempt_id: UUID) -> None:
         self.sent.append(("restore", queue, attempt_id))
@@ -36,6 +37,9 @@ class RecordedMessages:
 
     def discard(self, queue: str, *, attempt_id: UUID) -> None:
         self.sent.append(("discard", queue, attempt_id))
+
+    def decided(self, *, restore_id: UUID) -> None:
+        self.decisions.append(restore_id)
 
 
 @pytest.fixture(scope="session")

@@ -112,6 +112,9 @@ class RecordedMessages:
     def discard(self, queue: str, *, attempt_id: UUID) -> None:
         self.sent += 1
 
+    def decided(self, *, restore_id: UUID) -> None:
+        self.sent += 1
+
 
 @dataclass(frozen=True)
 class Site:

@@ -1,14 +1,16 @@
-"""Routes for clients: order a restore, follow it, read its pages back, discard them."""
+"""Routes for clients: order a restore, follow, cancel or retry it, read its pages back, discard them."""
 
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
+from sqlalchemy.orm import Session
 
 from app.core.canonical_json import encode_canonical
 from app.restores.api import resources
 from app.restores.api.deps import AdmissionDep, MessagesDep
 from app.restores.schemas import (
+    CancelBody,
     Outcome,
     ReadbackResource,
     RestoreBody,
@@ -17,11 +19,11 @@ from app.restores.schemas import (
     RestoreSummary,
     State,
 )
-from app.restores.service import readback, request, residency
+from app.restores.service import cancellation, readback, request, residency, retry
 from app.restores.service.admission import waiting_reasons
 from app.restores.service.request import RestoreOrder
 from app.web.deps import ReadSession, RestoresReader, RestoresWriter, SettingsDep, WriteSession
-from app.web.etag import conditional_json
+from app.web.etag import IfMatchOptional, conditional_json
 from app.web.idempotency import Answer, IdempotencyKey, answer_once
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
@@ -112,13 +114,98 @@ def list_restores(
 def get_restore(
     restore_id: UUID, http: Request, _principal: RestoresReader, session: ReadSession
 ) -> Response:
+    return conditional_json(http, _shown(session, restore_id=restore_id))
+
+
+def _shown(session: Session, *, restore_id: UUID) -> RestoreResource:
+    """The restore as a GET shows it now."""
     restore = request.get_restore(session, restore_id=restore_id)
-    shown = resources.detail(
+    return resources.detail(
         restore,
         events=request.events(session, restore_id=restore_id),
         waiting_for=waiting_reasons(session, restore=restore),
+        retried_by=request.retried_by(session, restore_id=restore_id),
     )
-    return conditional_json(http, shown)
+
+
+@router.post(
+    "/{restore_id}/cancel",
+    operation_id="cancel_restore",
+    summary="Call a restore off: every rank gives its pages back",
+    description=(
+        "Answers with what has happened so far; follow `cancellation` of the restore: `requested`, "
+        "`acknowledged` once every rank has been told, `stopped`. Once publish is decided it is too late "
+        "(409, nothing is changed): discard instead. Asking again changes nothing."
+    ),
+    status_code=202,
+    response_model=RestoreResource,
+    responses=problem_responses("not-found", "cancel-too-late", "precondition-failed"),
+)
+def cancel_restore(
+    restore_id: UUID,
+    principal: RestoresWriter,
+    session: WriteSession,
+    if_match: IfMatchOptional,
+    admission: AdmissionDep,
+    body: CancelBody | None = None,
+) -> RestoreResource:
+    restore = cancellation.locked_restore(session, restore_id=restore_id)
+    if if_match.sent:
+        if_match.check(_shown(session, restore_id=restore_id))
+    cancellation.request_cancel(
+        session,
+        restore=restore,
+        by=principal.name,
+        reason=body.reason if body else None,
+        messages=admission.messages,
+    )
+    session.flush()
+    admission.look_after(session)
+    return _shown(session, restore_id=restore_id)
+
+
+@router.post(
+    "/{restore_id}/retry",
+    operation_id="retry_restore",
+    summary="Try a restore again that is over and not restored",
+    description=(
+        "Orders the same snapshot, layout and residency as a new restore with new attempts, planned on the "
+        "nodes that are alive now. The old one stays as it ended; `retry_of` and `retried_by` link them. A "
+        "restore is tried again once, and a chain of tries has an end (`SPARKGATE_TRY_LIMIT`)."
+    ),
+    status_code=202,
+    response_model=RestoreResource,
+    responses=problem_responses(
+        "idempotency-key-missing",
+        "idempotency-in-flight",
+        "idempotency-key-reused",
+        "not-found",
+        "retry-refused",
+        "already-retried",
+        "tries-exhausted",
+        "snapshot-incomplete",
+        "devices-missing",
+        "document-refused",
+    ),
+)
+def retry_restore(
+    restore_id: UUID,
+    principal: RestoresWriter,
+    key: IdempotencyKey,
+    session: WriteSession,
+    admission: AdmissionDep,
+    settings: SettingsDep,
+) -> Response:
+    def produce() -> Answer:
+        newer = retry.retry_restore(session, restore_id=restore_id, by=principal.name, settings=settings)
+        admission.look_after(session)
+        shown = resources.detail(newer, events=request.events(session, restore_id=newer.id))
+        return Answer(
+            status=202, body=shown.model_dump_json().encode(), location=f"/api/v1/restores/{newer.id}"
+        )
+
+    fingerprint = f"POST /api/v1/restores/{restore_id}/retry\n".encode()
+    return answer_once(session, principal=principal.name, key=key, request=fingerprint, produce=produce)
 
 
 @router.post(
@@ -129,9 +216,15 @@ def get_restore(
     responses=problem_responses("not-found", "not-published"),
 )
 def discard_restore(
-    restore_id: UUID, principal: RestoresWriter, session: WriteSession, messages: MessagesDep
+    restore_id: UUID,
+    principal: RestoresWriter,
+    session: WriteSession,
+    messages: MessagesDep,
+    settings: SettingsDep,
 ) -> RestoreSummary:
-    restore = residency.discard(session, restore_id=restore_id, by=principal.name, messages=messages)
+    restore = residency.discard(
+        session, restore_id=restore_id, by=principal.name, messages=messages, settings=settings
+    )
     return resources.summary(restore)
 
 
@@ -148,8 +241,11 @@ def request_readback(
     principal: RestoresWriter,
     session: WriteSession,
     messages: MessagesDep,
+    settings: SettingsDep,
 ) -> ReadbackResource:
-    row = readback.request_readback(session, restore_id=restore_id, by=principal.name, messages=messages)
+    row = readback.request_readback(
+        session, restore_id=restore_id, by=principal.name, messages=messages, settings=settings
+    )
     response.headers["Location"] = f"/api/v1/restores/{restore_id}/readbacks/{row.id}"
     response.headers["Retry-After"] = "1"
     return resources.readback_resource(row)

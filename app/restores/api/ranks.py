@@ -13,7 +13,7 @@ from app.core.canonical_json import decode_canonical, expect_object
 from app.db.session import database_time
 from app.models import Restore
 from app.restores.api import resources
-from app.restores.api.deps import Admission, AdmissionDep
+from app.restores.api.deps import Admission, AdmissionDep, MessagesDep
 from app.restores.schemas import (
     ClaimBody,
     ClaimResource,
@@ -26,13 +26,20 @@ from app.restores.schemas import (
 from app.restores.service import attempts, readback, residency
 from app.restores.service.attempts import Speaker
 from app.web.body import json_document, raw_body
-from app.web.deps import NodeReporter, ReadSession, SettingsDep, WriteSession
+from app.web.deps import DatabaseDep, NodeReporter, SettingsDep, WriteSession
 from app.web.problems import problem_responses
 
 router = APIRouter(prefix="/api/v1/attempts/{attempt_id}", tags=["rank workers"])
 
 LARGEST_REPORT_BYTES: Final = 4 * 1024 * 1024
 TOKEN_PROBLEMS: Final = ("other-node", "not-found", "fencing-token-stale", "lease-lost")
+REPORT_PROBLEMS: Final = (
+    *TOKEN_PROBLEMS,
+    "report-differs",
+    "runtime-differs",
+    "document-refused",
+    "content-too-large",
+)
 
 
 def speaker(
@@ -112,23 +119,24 @@ def heartbeat(
     "/ready",
     operation_id="report_ready",
     summary="Everything is placed: send the rank's report",
-    responses=problem_responses(*TOKEN_PROBLEMS, "report-differs", "document-refused", "content-too-large"),
-    openapi_extra=json_document("The rank report, its service start and the claim's round trip, in ns"),
+    responses=problem_responses(*REPORT_PROBLEMS),
+    openapi_extra=json_document("The rank report, the worker's runtime and, in ns, start of service and round trip"),
 )
 def ready(
     raw: RawReport,
     speaker: SpeakerDep,
     session: WriteSession,
+    messages: MessagesDep,
 ) -> DecisionResource:
-    return resources.decision(attempts.record_ready(session, speaker, raw=raw))
+    return resources.decision(attempts.record_ready(session, speaker, raw=raw, messages=messages))
 
 
 @router.put(
     "/failure",
     operation_id="report_failure",
     summary="The rank could not restore: send its report",
-    responses=problem_responses(*TOKEN_PROBLEMS, "report-differs", "document-refused", "content-too-large"),
-    openapi_extra=json_document("The rank report, its service start and the claim's round trip, in ns"),
+    responses=problem_responses(*REPORT_PROBLEMS),
+    openapi_extra=json_document("The rank report, the worker's runtime and, in ns, start of service and round trip"),
 )
 def failure(
     raw: RawReport,
@@ -136,7 +144,7 @@ def failure(
     session: WriteSession,
     admission: AdmissionDep,
 ) -> DecisionResource:
-    restore = attempts.record_failure(session, speaker, raw=raw)
+    restore = attempts.record_failure(session, speaker, raw=raw, messages=admission.messages)
     return _decided(session, restore, admission=admission)
 
 
@@ -146,9 +154,15 @@ def failure(
     summary="What is decided so far (a short poll)",
     responses=problem_responses("other-node", "not-found", "fencing-token-stale"),
 )
-def decision(speaker: SpeakerDep, session: ReadSession) -> DecisionResource:
-    attempt = attempts.attempt_of(session, speaker)
-    return resources.decision(attempt.restore)
+def decision(speaker: SpeakerDep, database: DatabaseDep) -> DecisionResource:
+    with database.reading() as session:
+        attempt = attempts.attempt_of(session, speaker)
+        shown, first = resources.decision(attempt.restore), attempts.must_note_heard(attempt)
+    if first:
+        # Only now: a second connection for every poll at once would empty the pool.
+        with database.transaction() as session:
+            attempts.note_heard(session, speaker)
+    return shown
 
 
 @router.put(
@@ -163,7 +177,7 @@ def publish(
     session: WriteSession,
     admission: AdmissionDep,
 ) -> DecisionResource:
-    restore = attempts.acknowledge_publish(session, speaker, epoch=body.epoch)
+    restore = attempts.acknowledge_publish(session, speaker, epoch=body.epoch, messages=admission.messages)
     return _decided(session, restore, admission=admission)
 
 
@@ -178,7 +192,7 @@ def retracted(
     session: WriteSession,
     admission: AdmissionDep,
 ) -> DecisionResource:
-    restore = attempts.record_retracted(session, speaker)
+    restore = attempts.record_retracted(session, speaker, messages=admission.messages)
     return _decided(session, restore, admission=admission)
 
 
@@ -218,6 +232,8 @@ def released(
 ) -> DecisionResource:
     attempt = attempts.locked_attempt(session, speaker)
     now = database_time(session)
-    residency.report_gone(session, attempt=attempt, messages=admission.messages, now=now)
+    residency.report_gone(
+        session, attempt=attempt, messages=admission.messages, settings=admission.settings, now=now
+    )
     admission.look_after(session)
     return resources.decision(attempt.restore)

@@ -1,11 +1,14 @@
 """From rows to JSON shapes."""
 
 from collections.abc import Sequence
+from typing import Literal
+from uuid import UUID
 
 from app.core.canonical_json import decode_strict, expect_object
 from app.models import RankAttempt, RankReportRow, Readback, Restore, RestoreEvent
 from app.restores.schemas import (
     AttemptResource,
+    CancellationResource,
     DecisionResource,
     EventResource,
     LayerBody,
@@ -25,18 +28,48 @@ def summary(restore: Restore) -> RestoreSummary:
     """A restore without its attempts."""
     values = {name: getattr(restore, name) for name in RestoreSummary.model_fields if hasattr(restore, name)}
     values["problem"] = ProblemOfRank(**restore.problem) if restore.problem else None
+    values["retry_of"] = restore.retry_of_id
     return RestoreSummary(title=TITLE, done=restore.outcome is not None, **values)
 
 
 def detail(
-    restore: Restore, *, events: Sequence[RestoreEvent], waiting_for: Sequence[str] = ()
+    restore: Restore,
+    *,
+    events: Sequence[RestoreEvent],
+    waiting_for: Sequence[str] = (),
+    retried_by: UUID | None = None,
 ) -> RestoreResource:
     """A restore with its attempts, reports and history."""
     return RestoreResource(
         **dict(summary(restore)),
         waiting_for=list(waiting_for),
+        retried_by=retried_by,
+        cancellation=cancellation(restore),
         attempts=[_attempt(attempt, restore=restore) for attempt in restore.attempts],
         events=[EventResource.model_validate(event) for event in events],
+    )
+
+
+def cancellation(restore: Restore) -> CancellationResource | None:
+    """What became of the wish to call a restore off, if anybody had it."""
+    if restore.cancel_requested_at is None or restore.cancel_requested_by is None:
+        return None
+    still_open = [attempt for attempt in restore.attempts if attempt.ended_at is None]
+    not_told = [attempt.rank for attempt in still_open if attempt.retract_heard_at is None]
+    state: Literal["requested", "acknowledged", "stopped"] = "requested" if not_told else "acknowledged"
+    if restore.outcome is not None:
+        state = "stopped"
+    # A rank that was never claimed, or was lost, ended without being told.
+    told = [attempt.retract_heard_at or attempt.ended_at for attempt in restore.attempts]
+    return CancellationResource(
+        state=state,
+        requested_at=restore.cancel_requested_at,
+        requested_by=restore.cancel_requested_by,
+        reason=restore.cancel_reason,
+        acknowledged_at=None if not_told else max((one for one in told if one is not None), default=None),
+        stopped_at=restore.ended_at,
+        ranks_open=[attempt.rank for attempt in still_open],
+        ranks_not_told=not_told,
     )
 
 
@@ -52,7 +85,7 @@ def _attempt(attempt: RankAttempt, *, restore: Restore) -> AttemptResource:
         "progress",
         "runtime",
     )
-    times = ("claimed_at", "ready_at", "acknowledged_at", "ended_at")
+    times = ("claimed_at", "ready_at", "retract_heard_at", "acknowledged_at", "ended_at")
     return AttemptResource(
         **{name: getattr(attempt, name) for name in taken + times},
         node=attempt.device.node.name,

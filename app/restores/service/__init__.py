@@ -1,9 +1,12 @@
 """What may be done with a restore, and what follows.
 
 request       a client orders a restore: checked, planned, written down
+cancellation  a client calls a restore off: told to every rank, or too late
+retry         a client tries a restore again that is over and not restored
 admission     waiting restores take all their devices or none
 attempts      what a rank worker says: claim, heartbeat, ready, failure, publish, retracted
 completion    the one place that moves a restore forward once its attempts have changed
+sending       when a rank's worker is woken, and when again
 residency     published pages: time to live, discard, release
 readback      digests of the published pages, read back on every rank
 upkeep        what the timetable does: leases, deadlines, re-sends, admissions

@@ -1,7 +1,7 @@
 """Gang admission: the oldest waiting restore takes all its devices in one transaction, or none."""
 
 import logging
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
@@ -10,10 +10,11 @@ from sqlalchemy.orm import Session
 
 from app.config import Settings
 from app.db.session import Database, after_commit, database_time
-from app.models import Device, RankAttempt, Restore
+from app.models import Device, Restore
 from app.nodes import service as nodes
 from app.restores import repository
 from app.restores.dispatch import RankMessages
+from app.restores.service.sending import send_restore
 
 log = logging.getLogger(__name__)
 
@@ -97,24 +98,8 @@ def _admit(
     restore.ready_deadline_at = now + timedelta(seconds=settings.ready_deadline_s)
     for attempt in restore.attempts:
         by_id[attempt.device_id].held_by = attempt.id
-        send(session, attempt=attempt, messages=messages, settings=settings, now=now)
+        send_restore(session, attempt=attempt, messages=messages, settings=settings, now=now)
     names = ", ".join(
         sorted(f"{attempt.device.node.name}/{attempt.device.name}" for attempt in restore.attempts)
     )
     repository.add_event(session, restore_id=restore.id, kind="admitted", detail=f"holds {names}", rank=None)
-
-
-def send(
-    session: Session, *, attempt: RankAttempt, messages: RankMessages, settings: Settings, now: datetime
-) -> None:
-    """Have the attempt's worker woken after the commit, and say when to try again if nobody claims it."""
-    attempt.send_count += 1
-    attempt.sent_at = now
-    attempt.next_send_at = now + timedelta(seconds=resend_delay_s(attempt.send_count, settings=settings))
-    queue, attempt_id = attempt.device.queue, attempt.id
-    after_commit(session, lambda: messages.restore(queue, attempt_id=attempt_id))
-
-
-def resend_delay_s(send_count: int, *, settings: Settings) -> float:
-    """Doubling from `resend_first_s` up to `resend_cap_s`, in seconds."""
-    return min(settings.resend_first_s * 2.0 ** (send_count - 1), settings.resend_cap_s)

@@ -13,16 +13,20 @@ from sqlalchemy.orm import Session
 from app.core.canonical_json import decode_strict, expect_int, expect_object
 from app.core.digest import sha256
 from app.core.restore.report import RankOutcome, RankReport, parse_report
+from app.core.runtime import first_difference
 from app.db.session import database_time
 from app.errors import Conflict, NotFound, Refused
 from app.manifests import service as manifests
 from app.models import Layout, RankAttempt, RankReportRow, Restore, RootDocument
 from app.nodes import service as nodes
 from app.restores import repository
+from app.restores.dispatch import RankMessages
 from app.restores.service.completion import advance, end_attempt, hold_devices
 from app.web.auth import Principal, check_node
 
-_REPORT_KEYS: Final = frozenset({"report", "service_start_ns", "claim_round_trip_ns", "pool_commit_ns"})
+_REPORT_KEYS: Final = frozenset(
+    {"report", "runtime", "service_start_ns", "claim_round_trip_ns", "pool_commit_ns"}
+)
 _HOUR_NS: Final = 3600 * 10**9
 
 
@@ -124,18 +128,20 @@ def heartbeat(
             attempt.progress = progress
     elif attempt.token != speaker.token:
         raise _stale(attempt, token=speaker.token)
+    _note_heard(attempt, restore=attempt.restore, now=now)
     return attempt.restore
 
 
-def record_ready(session: Session, speaker: Speaker, *, raw: bytes) -> Restore:
+def record_ready(session: Session, speaker: Speaker, *, raw: bytes, messages: RankMessages) -> Restore:
     """A rank has placed everything: keep its report, and decide if it was the last.
 
     Raises:
         FormatError: the report is not one.
         Refused: the report does not say restored.
-        Conflict: stale token, lost lease, or another report was received before.
+        Conflict: stale token, lost lease, another report was received before, or a runtime that is not the
+            one the worker registered.
     """
-    report, row = _read_report(raw, attempt_id=speaker.attempt_id)
+    report, row, runtime = _read_report(raw, attempt_id=speaker.attempt_id)
     if report.outcome is not RankOutcome.RESTORED:
         raise Refused(f"report: expected outcome restored, found {report.outcome}")
     restore, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
@@ -143,22 +149,24 @@ def record_ready(session: Session, speaker: Speaker, *, raw: bytes) -> Restore:
     if _already_reported(attempt, row=row, token=speaker.token):
         return restore
     _check_token(attempt, token=speaker.token, now=now)
+    _check_runtime(attempt, found=runtime)
     session.add(row)
     attempt.state = "ready"
     attempt.ready_at = now
     repository.add_event(
         session, restore_id=restore.id, kind="ready", detail=f"{report.bytes} bytes", rank=attempt.rank
     )
-    advance(session, restore=restore, now=now)
+    advance(session, restore=restore, now=now, messages=messages)
+    _note_heard(attempt, restore=restore, now=now)
     return restore
 
 
-def record_failure(session: Session, speaker: Speaker, *, raw: bytes) -> Restore:
-    """A rank could not restore: keep its report and have every other rank retract.
+def record_failure(session: Session, speaker: Speaker, *, raw: bytes, messages: RankMessages) -> Restore:
+    """A rank could not restore, or stopped as it was told: keep its report and have every other rank retract.
 
     Raises: as `record_ready`.
     """
-    report, row = _read_report(raw, attempt_id=speaker.attempt_id)
+    report, row, runtime = _read_report(raw, attempt_id=speaker.attempt_id)
     if report.outcome is RankOutcome.RESTORED:
         raise Refused("report: expected an outcome other than restored, found restored")
     restore, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
@@ -166,24 +174,35 @@ def record_failure(session: Session, speaker: Speaker, *, raw: bytes) -> Restore
     if _already_reported(attempt, row=row, token=speaker.token):
         return restore
     _check_token(attempt, token=speaker.token, now=now)
+    _check_runtime(attempt, found=runtime)
     session.add(row)
     hold_devices(session, restore=restore)
-    cancelled = report.outcome is RankOutcome.CANCELLED
+    state, problem = "reported", _problem_of(report)
+    if report.outcome is RankOutcome.CANCELLED:
+        state, problem = _stopped(restore, attempt=attempt)
     end_attempt(
         session,
         attempt=attempt,
-        state="cancelled" if cancelled else "reported",
-        outcome=None if cancelled else str(report.outcome),
-        problem=_problem_of(report),
+        state=state,
+        outcome=str(report.outcome) if state == "reported" else None,
+        problem=problem,
         now=now,
         pages="released",
     )
-    advance(session, restore=restore, now=now)
+    advance(session, restore=restore, now=now, messages=messages)
     return restore
 
 
+def _stopped(restore: Restore, *, attempt: RankAttempt) -> tuple[str, dict[str, Any] | None]:
+    """A rank that stopped is cancelled if it was to retract; by itself it has no right to, and is lost."""
+    if restore.decision == "retract":
+        return "cancelled", None
+    device = f"{attempt.device.node.name}/{attempt.device.name}"
+    return "lost", {"code": "rank-lost", "detail": f"the rank worker of {device} stopped without being told"}
+
+
 def _problem_of(report: RankReport) -> dict[str, Any] | None:
-    if report.problem is None or report.outcome is RankOutcome.CANCELLED:
+    if report.problem is None:
         return None
     problem = report.problem
     return {
@@ -196,7 +215,7 @@ def _problem_of(report: RankReport) -> dict[str, Any] | None:
     }
 
 
-def acknowledge_publish(session: Session, speaker: Speaker, *, epoch: int) -> Restore:
+def acknowledge_publish(session: Session, speaker: Speaker, *, epoch: int, messages: RankMessages) -> Restore:
     """A rank has published under the decision's epoch; with the last one the restore is restored.
 
     Raises:
@@ -217,11 +236,11 @@ def acknowledge_publish(session: Session, speaker: Speaker, *, epoch: int) -> Re
     repository.add_event(
         session, restore_id=restore.id, kind="published", detail=f"epoch {epoch}", rank=attempt.rank
     )
-    advance(session, restore=restore, now=now)
+    advance(session, restore=restore, now=now, messages=messages)
     return restore
 
 
-def record_retracted(session: Session, speaker: Speaker) -> Restore:
+def record_retracted(session: Session, speaker: Speaker, *, messages: RankMessages) -> Restore:
     """A rank has given its pages back because the decision said so.
 
     Raises:
@@ -238,11 +257,33 @@ def record_retracted(session: Session, speaker: Speaker) -> Restore:
             code="epoch-stale",
         )
     hold_devices(session, restore=restore)
+    _note_heard(attempt, restore=restore, now=now)
     end_attempt(
         session, attempt=attempt, state="cancelled", outcome=None, problem=None, now=now, pages="released"
     )
-    advance(session, restore=restore, now=now)
+    advance(session, restore=restore, now=now, messages=messages)
     return restore
+
+
+def must_note_heard(attempt: RankAttempt) -> bool:
+    """Whether a worker that is answered now hears for the first time that it has to retract."""
+    return _hears_first(attempt, restore=attempt.restore)
+
+
+def note_heard(session: Session, speaker: Speaker) -> None:
+    """Note that a worker is told to retract, in the answer to a poll that reads only."""
+    attempt = repository.lock_attempt(session, attempt_id=speaker.attempt_id)
+    if attempt is not None and attempt.token == speaker.token:
+        _note_heard(attempt, restore=attempt.restore, now=database_time(session))
+
+
+def _note_heard(attempt: RankAttempt, *, restore: Restore, now: datetime) -> None:
+    if _hears_first(attempt, restore=restore):
+        attempt.retract_heard_at = now
+
+
+def _hears_first(attempt: RankAttempt, *, restore: Restore) -> bool:
+    return restore.decision == "retract" and attempt.ended_at is None and attempt.retract_heard_at is None
 
 
 def locked_attempt(session: Session, speaker: Speaker) -> RankAttempt:
@@ -303,6 +344,16 @@ def _check_token(attempt: RankAttempt, *, token: int, now: datetime) -> None:
         )
 
 
+def _check_runtime(attempt: RankAttempt, *, found: dict[str, Any]) -> None:
+    """The report's runtime must be the one under which its worker opened the device's generation."""
+    difference = first_difference(attempt.runtime or {}, found=found)
+    if difference is not None:
+        raise Conflict(
+            f"attempt {attempt.id}, generation {attempt.device_generation}: {difference}",
+            code="runtime-differs",
+        )
+
+
 def _already_reported(attempt: RankAttempt, *, row: RankReportRow, token: int) -> bool:
     if attempt.report is None:
         return False
@@ -316,7 +367,7 @@ def _already_reported(attempt: RankAttempt, *, row: RankReportRow, token: int) -
     return True
 
 
-def _read_report(raw: bytes, *, attempt_id: UUID) -> tuple[RankReport, RankReportRow]:
+def _read_report(raw: bytes, *, attempt_id: UUID) -> tuple[RankReport, RankReportRow, dict[str, Any]]:
     value = decode_strict(raw, subject="rank report")
     document = expect_object(value, subject="rank report", keys=_REPORT_KEYS)
     report = parse_report(document["report"])
@@ -328,7 +379,7 @@ def _read_report(raw: bytes, *, attempt_id: UUID) -> tuple[RankReport, RankRepor
         claim_round_trip_ns=_nanoseconds(document, key="claim_round_trip_ns"),
         pool_commit_ns=_nanoseconds(document, key="pool_commit_ns"),
     )
-    return report, row
+    return report, row, expect_object(document["runtime"], subject="rank report.runtime")
 
 
 def _nanoseconds(document: dict[str, Any], *, key: str) -> int:

@@ -12,9 +12,11 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from app.db.session import after_commit
 from app.models import RankAttempt, Restore
 from app.nodes import service as nodes
 from app.restores import repository
+from app.restores.dispatch import RankMessages
 
 
 class Step(StrEnum):
@@ -37,11 +39,14 @@ class RankState:
     ended: bool
 
 
-def next_step(*, decision: str | None, epoch: int, ranks: Sequence[RankState]) -> Step:
+def next_step(
+    *, decision: str | None, epoch: int, ranks: Sequence[RankState], cancelled: bool = False
+) -> Step:
     """The next step of a restore that runs.
 
     Every rank ready: publish. Every rank acknowledged that decision's epoch: restored. Any rank ended
-    before that: retract, and the end once every rank has stopped.
+    before that, or the restore called off before publish was decided: retract, and the end once every rank
+    has stopped.
     """
     if decision == "retract":
         return Step.END if all(rank.ended for rank in ranks) else Step.WAIT
@@ -50,6 +55,8 @@ def next_step(*, decision: str | None, epoch: int, ranks: Sequence[RankState]) -
     if decision == "publish":
         acknowledged = all(rank.acknowledged_epoch == epoch for rank in ranks)
         return Step.RESTORED if acknowledged else Step.WAIT
+    if cancelled:
+        return Step.RETRACT
     return Step.PUBLISH if all(rank.state == "ready" for rank in ranks) else Step.WAIT
 
 
@@ -67,12 +74,20 @@ def outcome_of(outcomes: Iterable[str | None]) -> str:
     return "failed"
 
 
-def advance(session: Session, *, restore: Restore, now: datetime) -> None:
-    """Move the restore as far as its attempts allow; the caller holds its row."""
+def advance(session: Session, *, restore: Restore, now: datetime, messages: RankMessages) -> None:
+    """Move the restore as far as its attempts allow; the caller holds its row.
+
+    Ranks that wait for a decision are called once it is committed; whoever misses the call polls.
+    """
     while True:
         step = next_step(
-            decision=restore.decision, epoch=restore.epoch, ranks=[_rank_state(a) for a in restore.attempts]
+            decision=restore.decision,
+            epoch=restore.epoch,
+            ranks=[_rank_state(attempt) for attempt in restore.attempts],
+            cancelled=restore.cancel_requested_at is not None,
         )
+        if step in {Step.PUBLISH, Step.RETRACT, Step.RESTORED}:
+            _call_ranks(session, restore=restore, messages=messages)
         match step:
             case Step.WAIT:
                 return
@@ -87,6 +102,11 @@ def advance(session: Session, *, restore: Restore, now: datetime) -> None:
             case Step.END:
                 _end_retracted(session, restore=restore, now=now)
                 return
+
+
+def _call_ranks(session: Session, *, restore: Restore, messages: RankMessages) -> None:
+    restore_id = restore.id
+    after_commit(session, lambda: messages.decided(restore_id=restore_id))
 
 
 def _rank_state(attempt: RankAttempt) -> RankState:
@@ -185,12 +205,21 @@ def _end_retracted(session: Session, *, restore: Restore, now: datetime) -> None
     restore.outcome = outcome_of(
         "lost" if attempt.state == "lost" else attempt.outcome for attempt in restore.attempts
     )
+    restore.problem = _first_cause(restore.attempts)
+    if restore.cancel_requested_at is not None and restore.outcome != "corrupt":
+        restore.outcome = "incomplete"
+        restore.problem = _cancellation(restore)
     restore.state = "finished"
     restore.ended_at = now
     restore.released_at = now
-    restore.problem = _first_cause(restore.attempts)
     detail = restore.problem["detail"] if restore.problem else restore.outcome
     repository.add_event(session, restore_id=restore.id, kind=restore.outcome, detail=str(detail), rank=None)
+
+
+def _cancellation(restore: Restore) -> dict[str, Any]:
+    """The problem of a cancelled restore; what its ranks met besides stays with them."""
+    why = f": {restore.cancel_reason}" if restore.cancel_reason else ""
+    return {"code": "cancelled", "detail": f"cancelled by {restore.cancel_requested_by}{why}"}
 
 
 def _first_cause(attempts: Sequence[RankAttempt]) -> dict[str, Any] | None:

@@ -6,18 +6,22 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from app.db.session import after_commit, database_time
+from app.config import Settings
+from app.db.session import database_time
 from app.errors import Conflict, NotFound
 from app.models import RankAttempt, RankReadback, Readback
 from app.restores import repository
 from app.restores.dispatch import RankMessages
 from app.restores.service.residency import check_resident
+from app.restores.service.sending import note_sent, send_readback
 
 DEADLINE: Final = timedelta(seconds=120)
 
 
-def request_readback(session: Session, *, restore_id: UUID, by: str, messages: RankMessages) -> Readback:
-    """Ask every rank for the digests of its published pages.
+def request_readback(
+    session: Session, *, restore_id: UUID, by: str, messages: RankMessages, settings: Settings
+) -> Readback:
+    """Ask every rank for the digests of its published pages; a rank that does not answer is asked again.
 
     Raises:
         NotFound: no such restore.
@@ -31,13 +35,12 @@ def request_readback(session: Session, *, restore_id: UUID, by: str, messages: R
     readback = Readback(restore_id=restore.id, created_by=by)
     session.add(readback)
     session.flush()
+    now = database_time(session)
     for attempt in restore.attempts:
-        _ask(session, queue=attempt.device.queue, attempt_id=attempt.id, readback_id=readback.id, to=messages)
+        attempt.send_count = 0
+        note_sent(attempt, settings=settings, now=now)
+        send_readback(session, attempt=attempt, readback_id=readback.id, messages=messages)
     return get_readback(session, restore_id=restore_id, readback_id=readback.id)
-
-
-def _ask(session: Session, *, queue: str, attempt_id: UUID, readback_id: UUID, to: RankMessages) -> None:
-    after_commit(session, lambda: to.readback(queue, attempt_id=attempt_id, readback_id=readback_id))
 
 
 def get_readback(session: Session, *, restore_id: UUID, readback_id: UUID) -> Readback:

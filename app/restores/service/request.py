@@ -38,8 +38,13 @@ class RankAssignment:
     pages_bytes: int
 
 
-def request_restore(session: Session, *, order: RestoreOrder, by: str, silence_s: float) -> Restore:
+def request_restore(
+    session: Session, *, order: RestoreOrder, by: str, silence_s: float, retry_of: Restore | None = None
+) -> Restore:
     """Write down a new restore, waiting for its devices.
+
+    Args:
+        retry_of: the ended restore that it tries again.
 
     Raises:
         NotFound: no such snapshot or layout.
@@ -61,11 +66,13 @@ def request_restore(session: Session, *, order: RestoreOrder, by: str, silence_s
     layout = layouts.parsed(layouts.get_layout(session, sha256=order.layout_sha256))
     assignments = _assign(session, snapshot=snapshot, layout=layout)
     restore = _restore(order, snapshot=snapshot, by=by)
-    restore.attempts = [_attempt(assignment) for assignment in assignments]
+    if retry_of is not None:
+        restore.retry_of_id, restore.try_number = retry_of.id, retry_of.try_number + 1
+    restore.attempts = [_attempt(assignment, number=restore.try_number) for assignment in assignments]
     repository.add_restore(session, restore=restore)
-    repository.add_event(
-        session, restore_id=restore.id, kind="requested", detail=f"requested by {by}", rank=None
-    )
+    again = "" if retry_of is None else f", tries {retry_of.id} again ({restore.try_number})"
+    detail = f"requested by {by}{again}"
+    repository.add_event(session, restore_id=restore.id, kind="requested", detail=detail, rank=None)
     return get_restore(session, restore_id=restore.id)
 
 
@@ -78,13 +85,14 @@ def _restore(order: RestoreOrder, *, snapshot: Snapshot, by: str) -> Restore:
         rank_count=snapshot.rank_count,
         span_tokens=snapshot.span_tokens,
         resident_s=order.resident_s,
+        try_number=1,
     )
 
 
-def _attempt(assignment: RankAssignment) -> RankAttempt:
+def _attempt(assignment: RankAssignment, *, number: int) -> RankAttempt:
     return RankAttempt(
         rank=assignment.rank,
-        number=1,
+        number=number,
         device_id=assignment.device.id,
         root_document_sha256=assignment.place.root_document_sha256,
         root_path=assignment.place.root_path,
@@ -146,6 +154,11 @@ def get_restore(session: Session, *, restore_id: UUID) -> Restore:
 def events(session: Session, *, restore_id: UUID) -> list[RestoreEvent]:
     """What happened to a restore, in order."""
     return repository.events(session, restore_id=restore_id)
+
+
+def retried_by(session: Session, *, restore_id: UUID) -> UUID | None:
+    """The restore that tries this one again, if one does."""
+    return repository.retry_of(session, restore_id=restore_id)
 
 
 def list_restores(

@@ -1,19 +1,18 @@
 """Published pages stay until their time to live or a discard; then every rank gives them back."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from app.db.session import after_commit, database_time
+from app.config import Settings
+from app.db.session import database_time
 from app.errors import Conflict, Gone, NotFound
 from app.models import RankAttempt, Restore
 from app.restores import repository
 from app.restores.dispatch import RankMessages
-
-RESEND_S: Final = 5.0
+from app.restores.service.sending import note_sent, send_discard, send_readback
 
 
 def check_resident(restore: Restore) -> None:
@@ -35,7 +34,9 @@ def check_resident(restore: Restore) -> None:
         raise Gone(f"restore {restore.id}: its pages were given back ({restore.release_reason})")
 
 
-def discard(session: Session, *, restore_id: UUID, by: str, messages: RankMessages) -> Restore:
+def discard(
+    session: Session, *, restore_id: UUID, by: str, messages: RankMessages, settings: Settings
+) -> Restore:
     """Have every rank give the published pages back; asking again changes nothing.
 
     Raises:
@@ -53,13 +54,20 @@ def discard(session: Session, *, restore_id: UUID, by: str, messages: RankMessag
             restore=restore,
             reason=f"discarded by {by}",
             messages=messages,
+            settings=settings,
             now=database_time(session),
         )
     return restore
 
 
 def release(
-    session: Session, *, restore: Restore, reason: str, messages: RankMessages, now: datetime
+    session: Session,
+    *,
+    restore: Restore,
+    reason: str,
+    messages: RankMessages,
+    settings: Settings,
+    now: datetime,
 ) -> None:
     """From now on the pages are not visible; the ranks are told to give them back."""
     restore.state = "releasing"
@@ -67,13 +75,8 @@ def release(
     repository.add_event(session, restore_id=restore.id, kind="releasing", detail=reason, rank=None)
     for attempt in restore.attempts:
         if attempt.pages_released_at is None:
-            _send_discard(session, attempt=attempt, messages=messages, now=now)
-
-
-def _send_discard(session: Session, *, attempt: RankAttempt, messages: RankMessages, now: datetime) -> None:
-    attempt.next_send_at = now + timedelta(seconds=RESEND_S)
-    queue, attempt_id = attempt.device.queue, attempt.id
-    after_commit(session, lambda: messages.discard(queue, attempt_id=attempt_id))
+            attempt.send_count = 0
+            send_discard(session, attempt=attempt, messages=messages, settings=settings, now=now)
 
 
 def pages_released(
@@ -90,7 +93,9 @@ def pages_released(
         repository.add_event(session, restore_id=restore.id, kind="released", detail="all ranks", rank=None)
 
 
-def report_gone(session: Session, *, attempt: RankAttempt, messages: RankMessages, now: datetime) -> None:
+def report_gone(
+    session: Session, *, attempt: RankAttempt, messages: RankMessages, settings: Settings, now: datetime
+) -> None:
     """A rank says that it no longer holds its pages, asked to give them back or not.
 
     Pages that went without being asked for take the whole restore with them.
@@ -100,11 +105,13 @@ def report_gone(session: Session, *, attempt: RankAttempt, messages: RankMessage
     attempt.next_send_at = None
     if restore.state == "resident":
         reason = f"rank {attempt.rank} no longer held its pages"
-        release(session, restore=restore, reason=reason, messages=messages, now=now)
+        release(session, restore=restore, reason=reason, messages=messages, settings=settings, now=now)
     pages_released(session, restore=restore, attempts=[attempt], now=now)
 
 
-def tend(session: Session, *, restore_id: UUID, messages: RankMessages, now: datetime) -> None:
+def tend(
+    session: Session, *, restore_id: UUID, messages: RankMessages, settings: Settings, now: datetime
+) -> None:
     """What the timetable does for one restore with pages: end its time, notice lost workers, ask again."""
     restore = repository.lock_restore(session, restore_id=restore_id)
     if restore is None or restore.state not in {"resident", "releasing"}:
@@ -116,24 +123,43 @@ def tend(session: Session, *, restore_id: UUID, messages: RankMessages, now: dat
     ]
     pages_released(session, restore=restore, attempts=lost, now=now)
     if restore.state == "resident":
-        _end_residency(session, restore=restore, lost=lost, messages=messages, now=now)
+        reason = _end_of_residency(restore, lost=lost, now=now)
+        if reason is not None:
+            release(session, restore=restore, reason=reason, messages=messages, settings=settings, now=now)
         pages_released(session, restore=restore, attempts=lost, now=now)
     for attempt in restore.attempts:
-        if restore.state == "releasing" and attempt.next_send_at is not None and attempt.next_send_at < now:
-            _send_discard(session, attempt=attempt, messages=messages, now=now)
+        if attempt.next_send_at is not None and attempt.next_send_at < now:
+            _ask_again(
+                session, restore=restore, attempt=attempt, messages=messages, settings=settings, now=now
+            )
 
 
-def _end_residency(
-    session: Session, *, restore: Restore, lost: list[RankAttempt], messages: RankMessages, now: datetime
-) -> None:
+def _end_of_residency(restore: Restore, *, lost: list[RankAttempt], now: datetime) -> str | None:
     if lost:
         ranks = ", ".join(str(attempt.rank) for attempt in lost)
-        release(
-            session,
-            restore=restore,
-            reason=f"the worker that held the pages of rank {ranks} ended",
-            messages=messages,
-            now=now,
-        )
-    elif restore.resident_until is not None and restore.resident_until < now:
-        release(session, restore=restore, reason="time to live reached", messages=messages, now=now)
+        return f"the worker that held the pages of rank {ranks} ended"
+    if restore.resident_until is not None and restore.resident_until < now:
+        return "time to live reached"
+    return None
+
+
+def _ask_again(
+    session: Session,
+    *,
+    restore: Restore,
+    attempt: RankAttempt,
+    messages: RankMessages,
+    settings: Settings,
+    now: datetime,
+) -> None:
+    """Send again what the rank has not answered: the discard, or the readbacks that are still open."""
+    if restore.state == "releasing":
+        send_discard(session, attempt=attempt, messages=messages, settings=settings, now=now)
+        return
+    unanswered = repository.unanswered_readbacks(session, restore_id=restore.id, rank=attempt.rank)
+    if not unanswered:
+        attempt.next_send_at = None
+        return
+    note_sent(attempt, settings=settings, now=now)
+    for readback_id in unanswered:
+        send_readback(session, attempt=attempt, readback_id=readback_id, messages=messages)

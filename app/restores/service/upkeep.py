@@ -15,8 +15,9 @@ from app.models import RankAttempt, Restore
 from app.restores import repository
 from app.restores.dispatch import RankMessages
 from app.restores.service import readback, residency
-from app.restores.service.admission import admit_waiting, send
+from app.restores.service.admission import admit_waiting
 from app.restores.service.completion import advance, end_attempt, hold_devices
+from app.restores.service.sending import send_restore
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ def run(database: Database, *, messages: RankMessages, settings: Settings) -> No
         overdue = repository.overdue_restores(session, now=now)
         unclaimed = repository.unclaimed_due(session, now=now)
         resident = repository.resident_due(session, now=now)
-    _each(database, overdue, work=expire)
+    _each(database, overdue, work=lambda session, restore_id: expire(session, restore_id, messages=messages))
     _each(
         database,
         unclaimed,
@@ -38,7 +39,11 @@ def run(database: Database, *, messages: RankMessages, settings: Settings) -> No
         database,
         resident,
         work=lambda session, restore_id: residency.tend(
-            session, restore_id=restore_id, messages=messages, now=database_time(session)
+            session,
+            restore_id=restore_id,
+            messages=messages,
+            settings=settings,
+            now=database_time(session),
         ),
     )
     with database.transaction() as session:
@@ -56,7 +61,7 @@ def _each(database: Database, restore_ids: list[UUID], *, work: Callable[[Sessio
             log.exception("restore %s: left to the next tick", restore_id)
 
 
-def expire(session: Session, restore_id: UUID) -> None:
+def expire(session: Session, restore_id: UUID, *, messages: RankMessages) -> None:
     """End the attempts whose worker is silent, replaced or late, and move the restore on."""
     restore = repository.lock_restore(session, restore_id=restore_id)
     if restore is None or restore.state not in {"running", "publishing", "retracting"}:
@@ -67,7 +72,7 @@ def expire(session: Session, restore_id: UUID) -> None:
         reason = _loss(restore, attempt=attempt, now=now)
         if reason is not None:
             _lose(session, attempt=attempt, reason=reason, now=now)
-    advance(session, restore=restore, now=now)
+    advance(session, restore=restore, now=now, messages=messages)
 
 
 def _loss(restore: Restore, *, attempt: RankAttempt, now: datetime) -> str | None:
@@ -108,9 +113,9 @@ def resend(session: Session, restore_id: UUID, *, messages: RankMessages, settin
     hold_devices(session, restore=restore)
     for attempt in due:
         if attempt.send_count <= settings.resend_limit:
-            send(session, attempt=attempt, messages=messages, settings=settings, now=now)
+            send_restore(session, attempt=attempt, messages=messages, settings=settings, now=now)
         else:
             device = f"{attempt.device.node.name}/{attempt.device.name}"
             reason = f"no rank worker of {device} claimed the rank after {attempt.send_count} messages"
             _lose(session, attempt=attempt, reason=reason, now=now)
-    advance(session, restore=restore, now=now)
+    advance(session, restore=restore, now=now, messages=messages)
