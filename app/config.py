@@ -35,6 +35,10 @@ class Settings(BaseSettings):
     cookie_secure: bool = Field(default=False, description="send the session cookie over HTTPS only")
     session_s: int = Field(default=12 * 3600, ge=60)
     secret_key_file: Path | None = Field(default=None, description="key of the page tokens' MAC")
+    ledger_key_file: Path | None = Field(
+        default=None, description="key that signs the ledger's checkpoints, mode 0600"
+    )
+    ledger_origin: str | None = Field(default=None, description="the ledger's name; the key's if not given")
     pool_connections: int = Field(default=20, ge=1)
     pool_wait_s: float = Field(default=10.0, gt=0)
 

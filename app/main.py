@@ -15,6 +15,8 @@ from app.dashboard.router import install_dashboard
 from app.db.session import Database, check_alive, open_database
 from app.images.api import router as images
 from app.layouts.api import router as layouts
+from app.ledger.api import router as ledger
+from app.ledger.service.signing import load_signer
 from app.manifests.api import node_router as inventories
 from app.manifests.api import router as snapshots
 from app.nodes.api import router as nodes
@@ -31,7 +33,7 @@ from app.web.problems import install_problems
 from app.web.query import known_query
 from app.web.ratelimit import RateLimits
 
-API_ROUTERS: Final = (nodes, inventories, layouts, snapshots, sources, images, restores, ranks)
+API_ROUTERS: Final = (nodes, inventories, layouts, snapshots, sources, images, restores, ranks, ledger)
 
 
 def create_app(
@@ -62,6 +64,7 @@ def create_app(
     app.state.database = database
     app.state.messages = messages or CeleryRankMessages(create_queue(settings))
     app.state.page_secret = _page_secret(settings)
+    app.state.ledger_signer = load_signer(settings)
     app.state.rate_limits = RateLimits(settings)
     app.state.authenticate_key = _key_authenticator(database)
     app.add_middleware(HeadAsGet)
@@ -89,9 +92,14 @@ def _page_secret(settings: Settings) -> bytes:
 
 
 def _key_authenticator(database: Database) -> KeyAuthenticator:
+    uses = accounts.KeyUses(database)
+
     def authenticate(text: str) -> Principal | None:
         with database.reading() as session:
-            return accounts.authenticate_key(session, text=text)
+            principal = accounts.authenticate_key(session, text=text)
+        if principal is not None and principal.key_id is not None:
+            uses.note(principal.key_id)
+        return principal
 
     return authenticate
 

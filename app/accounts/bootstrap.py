@@ -8,11 +8,13 @@ from typing import Final
 
 from app.accounts import service
 from app.db.session import Database
+from app.ledger.service.signing import create_key_file
 from app.processes import write_private
 from app.web.auth import PRESETS
 
 LOGIN_NAME: Final = "admin"
 CREDENTIALS_FILE: Final = "credentials.json"
+LEDGER_KEY_FILE: Final = "ledger.key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,13 @@ def bootstrap_local(database: Database, *, home: Path, node: str) -> LocalCreden
     if known is not None and _still_good(database, credentials=known):
         return known
     return _create(database, home=home, node=node)
+
+
+def ensure_ledger_key(home: Path, *, origin: str | None) -> Path:
+    """The ledger's key file below `home`; made once, and kept whatever else is renewed."""
+    path = home / LEDGER_KEY_FILE
+    create_key_file(path, origin=origin)
+    return path
 
 
 def _read(path: Path) -> LocalCredentials | None:

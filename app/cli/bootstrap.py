@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from app.accounts.bootstrap import CREDENTIALS_FILE, bootstrap_local
+from app.accounts.bootstrap import CREDENTIALS_FILE, bootstrap_local, ensure_ledger_key
 from app.config import Settings
 from app.db.session import open_database
 
@@ -17,6 +17,7 @@ def bootstrap(
     """Create the first login and the node's key below SPARKGATE_HOME, or leave those that are there."""
     settings = Settings()
     database = open_database(settings)
+    ledger_key = ensure_ledger_key(settings.home, origin=settings.ledger_origin)
     try:
         credentials = bootstrap_local(database, home=settings.home, node=settings.node)
     finally:
@@ -26,6 +27,7 @@ def bootstrap(
         "login": credentials.login_name,
         "credentials_file": path,
         "node_key_file": credentials.node_key_file,
+        "ledger_key_file": str(ledger_key),
     }
     line = (
         json.dumps(said) if as_json else f"Login {credentials.login_name}; password and API key are in {path}"

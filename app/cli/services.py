@@ -22,7 +22,11 @@ CONTROL_COMMAND: Final = (
 AGENT_COMMAND: Final = ("workers.agent",)
 
 # The web process and the control worker know the database, a node knows only its key and the broker.
-_DATABASE_FIELDS: Final = frozenset({"database_url", "owner_database_url", "secret_key_file"})
+_DATABASE_FIELDS: Final = frozenset(
+    {"database_url", "owner_database_url", "secret_key_file", "ledger_key_file", "ledger_origin"}
+)
+# Only the web process signs.
+_LEDGER_FIELDS: Final = frozenset({"ledger_key_file", "ledger_origin"})
 _NODE_FIELDS: Final = frozenset({"control_url", "api_key_file", "node", "devices", "store_roots"})
 
 
@@ -36,7 +40,7 @@ def web_service(settings: Settings) -> ChildSpec:
 def control_service(settings: Settings) -> ChildSpec:
     """The Celery worker beside the database, with the timetable."""
     argv = (*CONTROL_COMMAND, "--schedule", str(settings.home / "timetable"))
-    env = service_environment(settings, without=_NODE_FIELDS | {"owner_database_url"})
+    env = service_environment(settings, without=_NODE_FIELDS | _LEDGER_FIELDS | {"owner_database_url"})
     return _python_service("control", argv=argv, env=env)
 
 

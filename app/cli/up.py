@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from sqlalchemy.engine import make_url
 
-from app.accounts.bootstrap import LocalCredentials, bootstrap_local
+from app.accounts.bootstrap import LocalCredentials, bootstrap_local, ensure_ledger_key
 from app.cli.services import (
     LOCAL_DEVICES,
     agent_service,
@@ -165,7 +165,10 @@ class Installation:
         finally:
             database.dispose()
         self._set(
-            secret_key_file=self.credentials.page_secret_file, api_key_file=self.credentials.node_key_file
+            secret_key_file=self.credentials.page_secret_file,
+            api_key_file=self.credentials.node_key_file,
+            ledger_key_file=self.settings.ledger_key_file
+            or ensure_ledger_key(self.settings.home, origin=self.settings.ledger_origin),
         )
 
     def _start_web(self) -> None:

@@ -24,6 +24,7 @@ class Scope(StrEnum):
     RESTORES_WRITE = "restores:write"
     NODES_READ = "nodes:read"
     NODES_REPORT = "nodes:report"
+    EVIDENCE_EXPORT = "evidence:export"
     ADMIN = "admin"
 
 
@@ -31,6 +32,7 @@ _VIEWER: Final = frozenset({Scope.IMAGES_READ, Scope.RESTORES_READ, Scope.NODES_
 PRESETS: Final[dict[str, frozenset[Scope]]] = {
     "viewer": _VIEWER,
     "operator": _VIEWER | {Scope.IMAGES_WRITE, Scope.RESTORES_WRITE},
+    "auditor": _VIEWER | {Scope.EVIDENCE_EXPORT},
     "worker": frozenset({Scope.NODES_REPORT}),
     "admin": frozenset(Scope),
 }

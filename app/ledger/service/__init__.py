@@ -1,6 +1,9 @@
 """What may be asked of the ledger.
 
 record      facts into leaves, within the transaction of the fact
+proofs      the head, entries, checkpoints and proofs
+signing     the key checkpoints are signed with
+audit       the whole log and every row it covers, checked
 """
 
 from app.ledger.service.record import CONTROL_PLANE, all_of, record

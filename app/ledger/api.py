@@ -1,0 +1,168 @@
+"""Routes of the ledger."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+
+from app.core.ledger.checkpoint import NoteSigner, encode_base64
+from app.ledger.schemas import CheckpointResource, EntryList, EntryResource, HeadResource
+from app.ledger.service import proofs
+from app.models import LedgerLeaf
+from app.web.deps import EvidenceExporter, ReadSession, WriteSession
+from app.web.etag import conditional, conditional_json
+from app.web.problems import problem_responses
+
+router = APIRouter(prefix="/api/v1/ledger", tags=["ledger"])
+
+LARGEST_PAGE: Final = 1000
+TEXT: Final = "text/plain; charset=utf-8"
+# What a size and an index name never changes.
+IMMUTABLE: Final = "private, max-age=31536000, immutable"
+_SIGNING: Final = ("ledger-key-missing", "ledger-inconsistent")
+
+EntryIndex = Annotated[int, Path(ge=0, description="entries are numbered from 0")]
+
+
+def ledger_signer(request: Request) -> NoteSigner | None:
+    signer: NoteSigner | None = request.app.state.ledger_signer
+    return signer
+
+
+SignerDep = Annotated[NoteSigner | None, Depends(ledger_signer)]
+
+
+def _text_answers(description: str, *codes: str) -> dict[int | str, dict[str, Any]]:
+    answer = {"description": description, "content": {"text/plain": {"schema": {"type": "string"}}}}
+    return {200: answer, **problem_responses("bad-request", *codes)}
+
+
+def _entry(row: LedgerLeaf) -> EntryResource:
+    return EntryResource(
+        index=row.index,
+        kind=row.kind,
+        document=encode_base64(row.document),
+        leaf_hash=row.leaf_hash,
+        created_at=row.created_at,
+    )
+
+
+def _lasting(response: Response, *, when: bool) -> Response:
+    if when:
+        response.headers["Cache-Control"] = IMMUTABLE
+    return response
+
+
+@router.get(
+    "",
+    operation_id="get_ledger",
+    summary="Size and root of the ledger, its key, the newest checkpoint handed out",
+    response_model=HeadResource,
+    responses=problem_responses(),
+)
+def get_ledger(
+    request: Request, _principal: EvidenceExporter, session: ReadSession, signer: SignerDep
+) -> Response:
+    head = proofs.head(session)
+    latest = CheckpointResource.model_validate(head.latest) if head.latest else None
+    shown = HeadResource(
+        size=head.size,
+        root=head.root.hex(),
+        origin=signer.name if signer else None,
+        key=signer.verifier.vkey if signer else None,
+        latest_checkpoint=latest,
+    )
+    return conditional_json(request, shown)
+
+
+@router.get(
+    "/checkpoint",
+    operation_id="get_ledger_checkpoint",
+    summary="The signed tree head (C2SP tlog-checkpoint): of now, or one handed out earlier",
+    response_class=Response,
+    responses=_text_answers("A signed checkpoint", "not-found", "ledger-out-of-range", *_SIGNING),
+)
+def get_checkpoint(
+    request: Request,
+    _principal: EvidenceExporter,
+    session: WriteSession,
+    signer: SignerDep,
+    size: Annotated[int | None, Query(ge=0, description="of a checkpoint handed out earlier")] = None,
+) -> Response:
+    note = proofs.checkpoint(session, size=size, signer=signer)
+    return _lasting(conditional(request, note, media_type=TEXT), when=size is not None)
+
+
+@router.get(
+    "/entries",
+    operation_id="list_ledger_entries",
+    summary="Entries in the order of their index",
+    response_model=EntryList,
+    responses=problem_responses("ledger-out-of-range"),
+)
+def list_entries(
+    request: Request,
+    _principal: EvidenceExporter,
+    session: ReadSession,
+    start: Annotated[int, Query(ge=0, description="index of the first; the log's size: nothing yet")] = 0,
+    limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = 100,
+) -> Response:
+    rows, size = proofs.entries(session, start=start, limit=limit)
+    end = start + len(rows)
+    shown = EntryList(
+        entries=[_entry(row) for row in rows], next_start=end if end < size else None, size=size
+    )
+    return conditional_json(request, shown)
+
+
+@router.get(
+    "/entries/{index}",
+    operation_id="get_ledger_entry",
+    summary="One entry",
+    response_model=EntryResource,
+    responses=problem_responses("not-found"),
+)
+def get_entry(
+    index: EntryIndex, request: Request, _principal: EvidenceExporter, session: ReadSession
+) -> Response:
+    shown = _entry(proofs.entry(session, index=index))
+    return _lasting(conditional_json(request, shown), when=True)
+
+
+@router.get(
+    "/proofs/inclusion",
+    operation_id="prove_ledger_inclusion",
+    summary="Proof that an entry is in the log (C2SP tlog-proof), verifiable offline",
+    response_class=Response,
+    responses=_text_answers("A .tlog-proof file", "ledger-out-of-range", *_SIGNING),
+)
+def prove_inclusion(
+    request: Request,
+    _principal: EvidenceExporter,
+    session: WriteSession,
+    signer: SignerDep,
+    index: Annotated[int, Query(ge=0)],
+    size: Annotated[int | None, Query(ge=0, description="tree size; the log's size if not given")] = None,
+) -> Response:
+    text = proofs.inclusion(session, index=index, size=size, signer=signer)
+    return _lasting(conditional(request, text, media_type=TEXT), when=size is not None)
+
+
+@router.get(
+    "/proofs/consistency",
+    operation_id="prove_ledger_consistency",
+    summary="Proof that an earlier state of the log is the start of a later one (C2SP add-checkpoint body)",
+    response_class=Response,
+    responses=_text_answers("`old N`, hashes, checkpoint", "ledger-out-of-range", *_SIGNING),
+)
+def prove_consistency(
+    request: Request,
+    _principal: EvidenceExporter,
+    session: WriteSession,
+    signer: SignerDep,
+    first: Annotated[int, Query(alias="from", ge=0, description="the earlier tree size")],
+    second: Annotated[
+        int | None, Query(alias="to", ge=0, description="the later one; the log's size if not given")
+    ] = None,
+) -> Response:
+    text = proofs.consistency(session, first=first, second=second, signer=signer)
+    return _lasting(conditional(request, text, media_type=TEXT), when=second is not None)
