@@ -1,14 +1,18 @@
 """JSON read strictly and written in one form (store-format §3).
 
-Two texts of one value are two documents: a digest covers bytes. So a hashed document is accepted only in the
-one spelling its writer must have used, which also disposes of duplicate keys, byte-order marks and escapes.
+Two texts of one value are two documents: a digest covers bytes. So a hashed document is accepted only in
+the one spelling its writer must have used, which also disposes of duplicate keys, byte-order marks and
+escapes.
 """
 
+import functools
 import json
 import math
 import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from app.core.errors import FormatError, Stage, shown
 
@@ -20,11 +24,22 @@ MAX_NUMBER_CHARACTERS = 128
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 JsonObject: TypeAlias = "dict[str, JsonValue]"
+ExactValue: TypeAlias = "bool | int | Decimal | str | list[ExactValue] | dict[str, ExactValue] | None"
+"""JSON with every fraction as the decimal it is written as: ``0.030`` stays ``0.030``."""
 
 # Possessive: an unterminated string is one match to the end of the document, never a second try.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NOT_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonLimits:
+    """How large a foreign document may be: bytes, levels of nesting, characters of one number."""
+
+    byte_count: int = MAX_DOCUMENT_BYTES
+    depth: int = MAX_DEPTH
+    number_characters: int = MAX_NUMBER_CHARACTERS
 
 
 class CanonicalForm(StrEnum):
@@ -52,6 +67,25 @@ def encode_verbatim(value: JsonValue) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8")
 
 
+def encode_exact(value: ExactValue) -> bytes:
+    """Encode canonically with numbers in Python's shortest form: ``0.030`` becomes ``0.03``
+    (evidence-model §11).
+
+    This is the form in which evidence documents hash parts of themselves.
+    """
+    return encode_canonical(_with_floats(value))
+
+
+def decode_exact(raw: bytes, *, subject: str, limits: JsonLimits) -> ExactValue:
+    """Parse a foreign JSON document as strictly as ``decode_strict``, every number kept exactly.
+
+    Raises:
+        FormatError: as ``decode_strict``, with ``limits`` for size, depth and length of numbers.
+    """
+    value: ExactValue = _decode(raw, subject=subject, stage=Stage.METADATA, limits=limits, exact=True)
+    return value
+
+
 def decode_strict(raw: bytes, *, subject: str, stage: Stage = Stage.METADATA) -> JsonValue:
     """Parse JSON in any spelling, within bounded time and memory.
 
@@ -66,22 +100,7 @@ def decode_strict(raw: bytes, *, subject: str, stage: Stage = Stage.METADATA) ->
         FormatError: over 16 MiB, nested over 16 deep, not UTF-8, with a byte-order mark, NaN, infinity,
             duplicate key, unpaired surrogate, number over 128 characters, or not JSON.
     """
-    if len(raw) > MAX_DOCUMENT_BYTES:
-        raise FormatError(
-            subject, expected=f"at most {MAX_DOCUMENT_BYTES} bytes", found=f"{len(raw)} bytes", stage=stage
-        )
-    _check_depth(raw, subject=subject, stage=stage)
-    try:
-        value: JsonValue = _DECODER.decode(raw.decode("utf-8"))
-        _check_surrogates(raw, value=value)
-    except _RefusedError as error:
-        raise FormatError(subject, expected=error.expected, found=error.found, stage=stage) from None
-    except (UnicodeDecodeError, UnicodeEncodeError) as error:
-        raise FormatError(
-            subject, expected="Unicode text in UTF-8", found=error.reason, stage=stage
-        ) from None
-    except ValueError as error:
-        raise FormatError(subject, expected="one JSON value", found=str(error), stage=stage) from None
+    value: JsonValue = _decode(raw, subject=subject, stage=stage, limits=_OUR_LIMITS, exact=False)
     return value
 
 
@@ -164,23 +183,44 @@ class _RefusedError(ValueError):
         self.found = found
 
 
-def _check_depth(raw: bytes, *, subject: str, stage: Stage) -> None:
+def _decode(raw: bytes, *, subject: str, stage: Stage, limits: JsonLimits, exact: bool) -> Any:
+    """The value as the decoder builds it; only the two public functions know its type."""
+    if len(raw) > limits.byte_count:
+        raise FormatError(
+            subject, expected=f"at most {limits.byte_count} bytes", found=f"{len(raw)} bytes", stage=stage
+        )
+    _check_depth(raw, subject=subject, stage=stage, limit=limits.depth)
+    try:
+        value = _decoder(limits, exact=exact).decode(raw.decode("utf-8"))
+        _check_surrogates(raw, value=value)
+    except _RefusedError as error:
+        raise FormatError(subject, expected=error.expected, found=error.found, stage=stage) from None
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        raise FormatError(
+            subject, expected="Unicode text in UTF-8", found=error.reason, stage=stage
+        ) from None
+    except ValueError as error:
+        raise FormatError(subject, expected="one JSON value", found=str(error), stage=stage) from None
+    return value
+
+
+def _check_depth(raw: bytes, *, subject: str, stage: Stage, limit: int) -> None:
     depth = 0
     for bracket in _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS):
         depth += 1 if bracket in b"[{" else -1
-        if depth > MAX_DEPTH:
+        if depth > limit:
             raise FormatError(
-                subject, expected=f"at most {MAX_DEPTH} levels of nesting", found="more", stage=stage
+                subject, expected=f"at most {limit} levels of nesting", found="more", stage=stage
             )
 
 
-def _check_surrogates(raw: bytes, *, value: JsonValue) -> None:
+def _check_surrogates(raw: bytes, *, value: Any) -> None:
     """An unpaired surrogate has no UTF-8 form; only an escape can have brought one in."""
     if _SURROGATE_ESCAPE.search(raw):
-        encode_verbatim(value)
+        json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")
 
 
-def _take_pairs(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
+def _take_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     taken = dict(pairs)
     if len(taken) != len(pairs):
         names = [name for name, _ in pairs]
@@ -189,33 +229,60 @@ def _take_pairs(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
     return taken
 
 
-def _take_int(text: str) -> int:
-    _check_number(text)
-    return int(text)
+class _Numbers:
+    """Takes the numbers of one document within its limits."""
 
+    def __init__(self, limits: JsonLimits) -> None:
+        self._most = limits.number_characters
 
-def _take_float(text: str) -> float:
-    _check_number(text)
-    number = float(text)
-    if not math.isfinite(number):
-        raise _RefusedError(expected="a finite number", found=text)
-    return number
+    def take_int(self, text: str) -> int:
+        self._check(text)
+        return int(text)
 
+    def take_float(self, text: str) -> float:
+        self._check(text)
+        number = float(text)
+        if not math.isfinite(number):
+            raise _RefusedError(expected="a finite number", found=shown(text))
+        return number
 
-def _check_number(text: str) -> None:
-    if len(text) > MAX_NUMBER_CHARACTERS:
-        raise _RefusedError(
-            expected=f"numbers of at most {MAX_NUMBER_CHARACTERS} characters", found=f"one of {len(text)}"
-        )
+    def take_decimal(self, text: str) -> Decimal:
+        self.take_float(text)
+        try:
+            return Decimal(text)
+        except InvalidOperation:
+            raise _RefusedError(expected="an exponent a decimal can have", found=shown(text)) from None
+
+    def _check(self, text: str) -> None:
+        if len(text) > self._most:
+            raise _RefusedError(
+                expected=f"numbers of at most {self._most} characters", found=f"one of {len(text)}"
+            )
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise _RefusedError(expected="a JSON number", found=name)
 
 
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_take_pairs,
-    parse_int=_take_int,
-    parse_float=_take_float,
-    parse_constant=_refuse_constant,
-)
+@functools.cache
+def _decoder(limits: JsonLimits, *, exact: bool) -> json.JSONDecoder:
+    numbers = _Numbers(limits)
+    return json.JSONDecoder(
+        object_pairs_hook=_take_pairs,
+        parse_int=numbers.take_int,
+        parse_float=numbers.take_decimal if exact else numbers.take_float,
+        parse_constant=_refuse_constant,
+    )
+
+
+def _with_floats(value: ExactValue) -> JsonValue:
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, list):
+        return [_with_floats(element) for element in value]
+    if isinstance(value, dict):
+        return {name: _with_floats(member) for name, member in value.items()}
+    return value
+
+
+_OUR_LIMITS = JsonLimits()

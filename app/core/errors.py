@@ -6,6 +6,7 @@
     │   ├── IntegrityError       corrupt: well-formed bytes that differ from their digest or declaration
     │   ├── IncompatibleError    incompatible: a sound entry that is not the one asked for
     │   └── AbsentError          absent: nothing is filed there
+    ├── DocumentError            an evidence document that cannot be read: pointer and offset of the offence
     ├── PlanError                a sound entry that cannot be restored within the given limits
     ├── DeviceError              a device refused, failed, or did not do what was planned
     └── ResourceError            the machine ran out of descriptors, memory or room
@@ -64,6 +65,25 @@ class IncompatibleError(StoreError):
 
 class AbsentError(StoreError):
     """Nothing is filed under the asked name."""
+
+
+class DocumentError(CoreError):
+    """Bytes that are no evidence document (evidence-model §7.2, ``INVALID_JSON``).
+
+    ``pointer`` is the JSON pointer of the first offence, ``offset`` its place in bytes; where the bytes
+    as a whole are refused they are empty and 0.
+    """
+
+    def __init__(
+        self, subject: str, *, expected: str, found: str, pointer: str = "", offset: int = 0
+    ) -> None:
+        super().__init__(subject, expected=expected, found=found)
+        self.pointer = pointer
+        self.offset = offset
+
+    def __str__(self) -> str:
+        place = f" at {self.pointer or 'the top'} (byte {self.offset})" if self.offset or self.pointer else ""
+        return f"{self.subject}{place}: expected {self.expected}, found {self.found}"
 
 
 class PlanError(CoreError):

@@ -78,6 +78,7 @@ CORE: Final = _e(
         _e("serialise.py", "facts as canonical JSON, for golden tables and the parsed view"),
         _e("values.py", "a value with pointer and basis, or the reason why there is none"),
         _e("document.py", "bytes to a strictly decoded document with exact numbers"),
+        _e("offence.py", "where in a JSON text the first offence stands"),
         _e("pointer.py", "JSON pointers, and patterns over them"),
         layered=True,
     ),

@@ -1,0 +1,69 @@
+"""Bytes to a document: decoded strictly, numbers exact, digests of the bytes and of the canonical form
+(§7.2, §11).
+"""
+
+from dataclasses import dataclass
+
+from app.core.canonical_json import ExactValue, JsonLimits, decode_exact, encode_exact
+from app.core.digest import Digest, sha256
+from app.core.errors import DocumentError, FormatError
+from app.core.qualify.offence import first_offence
+
+MAX_RECEIPT_BYTES = 4 * 1024 * 1024
+# The deepest document of the corpus has 7 levels. Python takes integers of up to 4300 digits from text.
+LIMITS = JsonLimits(byte_count=MAX_RECEIPT_BYTES, depth=32, number_characters=4096)
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One submitted document. ``value`` is shared and never changed; ``sha256`` is over the bytes as they
+    came."""
+
+    sha256: Digest
+    byte_count: int
+    value: ExactValue
+
+    @property
+    def schema(self) -> str | None:
+        """The schema string (``schema``, else ``$schema``); none if it is absent or no string."""
+        if not isinstance(self.value, dict):
+            return None
+        name = self.value.get("schema", self.value.get("$schema"))
+        return name if isinstance(name, str) else None
+
+
+def read_document(raw: bytes, *, subject: str = "document") -> Document:
+    """Decode submitted bytes.
+
+    Args:
+        raw: the bytes as submitted, at most 4 MiB.
+        subject: what the document is called in messages: a file name, or nothing better than "document".
+
+    Raises:
+        DocumentError: too large, nested deeper than 32, not UTF-8, byte-order mark, duplicate key, NaN or
+            infinity, unpaired surrogate, number over 4096 characters, or no JSON; with pointer and offset.
+    """
+    if raw.startswith(_BYTE_ORDER_MARK):
+        raise DocumentError(subject, expected="UTF-8 without a byte-order mark", found="one in front")
+    try:
+        value = decode_exact(raw, subject=subject, limits=LIMITS)
+    except FormatError as error:
+        raise _placed(error, raw=raw, subject=subject) from None
+    return Document(sha256=sha256(raw), byte_count=len(raw), value=value)
+
+
+def canonical_digest(value: ExactValue) -> Digest:
+    """SHA-256 of the canonical form of a value (§11 items 1 and 2)."""
+    return sha256(encode_exact(value))
+
+
+def _placed(error: FormatError, *, raw: bytes, subject: str) -> DocumentError:
+    pointer, offset = "", 0
+    if len(raw) <= MAX_RECEIPT_BYTES:
+        try:
+            pointer, offset = first_offence(raw.decode("utf-8"), limits=LIMITS)
+        except UnicodeDecodeError as broken:
+            offset = broken.start
+    return DocumentError(subject, expected=error.expected, found=error.found, pointer=pointer, offset=offset)

@@ -1,0 +1,81 @@
+"""JSON pointers (RFC 6901) and patterns over them.
+
+A pattern is a pointer whose steps may hold ``*``: a step ``*`` is any element of a list or member of an
+object, a step such as ``*_restore`` any member whose name fits. ``a|b`` names two members. Matches come
+in document order.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from app.core.canonical_json import ExactValue
+
+
+def step(name: str | int) -> str:
+    """One escaped step, with its slash."""
+    return "/" + str(name).replace("~", "~0").replace("/", "~1")
+
+
+def last_step(pointer: str) -> str:
+    """The name of the last step, unescaped; nothing for the whole document."""
+    return _unescaped(pointer.rpartition("/")[2])
+
+
+def parent(pointer: str) -> str:
+    """The pointer of what holds this one."""
+    return pointer.rpartition("/")[0]
+
+
+def under(base: str, pattern: str) -> str:
+    """``pattern`` if it starts at the top (``/``), else below ``base``; an empty pattern is ``base``
+    itself."""
+    if pattern.startswith("/"):
+        return pattern
+    return f"{base}/{pattern}" if pattern else base
+
+
+def matches(value: ExactValue, pattern: str) -> Iterator[tuple[str, ExactValue]]:
+    """Every place of ``value`` the pattern fits, with its pointer."""
+    if not pattern:
+        yield "", value
+        return
+    yield from _walk(value, tuple(pattern.split("/")[1:]), at="")
+
+
+def _walk(value: ExactValue, steps: tuple[str, ...], *, at: str) -> Iterator[tuple[str, ExactValue]]:
+    if not steps:
+        yield at, value
+        return
+    first, rest = steps[0], steps[1:]
+    if isinstance(value, dict):
+        if first in value:
+            yield from _walk(value[first], rest, at=at + "/" + first)
+        elif _is_pattern(first):
+            fits = _expression(first).fullmatch
+            for name, member in value.items():
+                if fits(name):
+                    yield from _walk(member, rest, at=at + step(name))
+        elif "~" in first and _unescaped(first) in value:
+            yield from _walk(value[_unescaped(first)], rest, at=at + "/" + first)
+    elif isinstance(value, list):
+        if first == "*":
+            for index, element in enumerate(value):
+                yield from _walk(element, rest, at=at + step(index))
+        elif first.isdecimal() and len(first) < 6 and int(first) < len(value):
+            yield from _walk(value[int(first)], rest, at=at + "/" + first)
+
+
+def _is_pattern(text: str) -> bool:
+    return "*" in text or "|" in text
+
+
+@cache
+def _expression(text: str) -> re.Pattern[str]:
+    return re.compile(
+        "|".join(".*".join(map(re.escape, part.split("*"))) for part in text.split("|")), re.DOTALL
+    )
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("~1", "/").replace("~0", "~")
