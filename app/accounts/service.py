@@ -1,27 +1,43 @@
 """Accounts, API keys and dashboard logins: who someone is, decided without telling strangers why not."""
 
 import hmac
+import logging
+import re
 import secrets
+import threading
+import time
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
+from uuid import UUID
 from zlib import crc32
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.accounts import repository
 from app.core.digest import sha256
-from app.db.session import database_time
-from app.errors import Conflict, NotFound, Refused
+from app.db.session import Database, database_time
+from app.errors import Conflict, Forbidden, NotFound, Refused
 from app.models import Account, ApiKey, WebSession
-from app.web.auth import Principal, Scope
+from app.web.auth import Principal, Scope, reach
+from app.web.paging import Cursor
 
 KEY_PREFIX: Final = "sgk"
 SHORTEST_PASSWORD: Final = 12
+LONGEST_PASSWORD: Final = 1024
 KEY_LIFE: Final = timedelta(days=90)
+LONGEST_KEY_LIFE: Final = timedelta(days=366)
+# Part of addresses and of what authors are written down as (`account/label`).
+ACCOUNT_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
+KEY_LABEL: Final = r"^[A-Za-z0-9][A-Za-z0-9 ._@:-]{0,63}$"
+# Who made what was made beside the database, without a request.
+BESIDE: Final = "bootstrap"
 
+log = logging.getLogger(__name__)
 _passwords = PasswordHasher()
 # Compared when there is no such account, so that the answer takes the same time.
 _NOBODY: Final = _passwords.hash(secrets.token_urlsafe(16))
@@ -36,23 +52,40 @@ class Login:
     principal: Principal
 
 
-def create_account(session: Session, *, name: str, password: str | None, scopes: frozenset[Scope]) -> Account:
-    """A new account.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOrder:
+    """A key as somebody wants it."""
+
+    account_name: str
+    label: str
+    scopes: frozenset[Scope]
+    node_name: str | None = None
+    life: timedelta = KEY_LIFE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey:
+    """A key that was just made, and the only time its text is known."""
+
+    row: ApiKey
+    text: str
+
+
+def create_account(
+    session: Session, *, name: str, password: str | None, scopes: frozenset[Scope], by: str = BESIDE
+) -> Account:
+    """A new account; without a password nobody logs in, but its keys work.
 
     Raises:
         Refused: the name or password is not acceptable.
         Conflict: the name is taken.
     """
-    if not name.strip() or len(name) > 64:
-        raise Refused(f"name: expected 1 to 64 characters, found {name!r}")
-    if password is not None and len(password) < SHORTEST_PASSWORD:
-        raise Refused(f"password: expected at least {SHORTEST_PASSWORD} characters, found {len(password)}")
-    if repository.account_by_name(session, name=name) is not None:
+    if re.fullmatch(ACCOUNT_NAME, name) is None:
+        raise Refused(f"name: expected 1 to 64 letters, digits, '.', '_', '@', '-', found {name!r:.100}")
+    hashed = _hashed(password) if password is not None else None
+    account = Account(name=name, password_hash=hashed, scopes=sorted(scopes), created_by=by)
+    if not repository.add_account(session, account=account):
         raise Conflict(f"account {name}: already there")
-    hashed = _passwords.hash(password) if password is not None else None
-    account = Account(name=name, password_hash=hashed, scopes=sorted(scopes))
-    session.add(account)
-    session.flush()
     return account
 
 
@@ -61,16 +94,73 @@ def has_account(session: Session, *, name: str) -> bool:
     return repository.account_by_name(session, name=name) is not None
 
 
-def set_password(session: Session, *, name: str, password: str) -> None:
-    """Replace the password of an account.
+def get_account(session: Session, *, name: str, lock: bool = False) -> Account:
+    """An account by name; with `lock` it, and before it every admin, is held for the rest of the transaction.
+
+    Raises:
+        NotFound: none has it.
+    """
+    if lock:
+        repository.lock_admins(session)
+    account = repository.account_by_name(session, name=name, lock=lock)
+    if account is None:
+        raise NotFound(f"account {name}: not found")
+    return account
+
+
+def list_accounts(session: Session, *, after: Cursor | None, limit: int) -> list[Account]:
+    """Accounts, newest first."""
+    return repository.list_accounts(session, after=after, limit=limit)
+
+
+def change_account(
+    session: Session,
+    *,
+    account: Account,
+    by: str,
+    scopes: frozenset[Scope] | None = None,
+    disabled: bool | None = None,
+) -> None:
+    """Give an account, locked, other scopes, disable it or enable it again; its keys follow at once.
+
+    Raises:
+        Conflict: nobody who is not disabled would be left with `admin`.
+    """
+    admins = repository.lock_admins(session)
+    if scopes is not None:
+        account.scopes = sorted(scopes)
+    if disabled is not None and disabled != (account.disabled_at is not None):
+        account.disabled_at = database_time(session) if disabled else None
+        account.disabled_by = by if disabled else None
+    if admins and not any(one.disabled_at is None and Scope.ADMIN in one.scopes for one in admins):
+        raise Conflict(
+            f"account {account.name}: expected that somebody else who is not disabled holds {Scope.ADMIN}, "
+            "found nobody",
+            code="last-admin",
+        )
+    session.flush()
+
+
+def set_password(session: Session, *, name: str, password: str, by: str = BESIDE) -> None:
+    """Replace the password of an account and end its dashboard sessions.
 
     Raises:
         NotFound: no such account.
+        Refused: the password is too short or too long.
     """
-    account = repository.account_by_name(session, name=name)
-    if account is None:
-        raise NotFound(f"account {name}: not found")
-    account.password_hash = _passwords.hash(password)
+    account = get_account(session, name=name, lock=True)
+    account.password_hash = _hashed(password)
+    repository.delete_sessions_of(session, account_id=account.id)
+    log.info("account %s: password set by %s", name, by)
+
+
+def _hashed(password: str) -> str:
+    if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+        raise Refused(
+            f"password: expected at least {SHORTEST_PASSWORD} characters and at most {LONGEST_PASSWORD}, "
+            f"found {len(password)}"
+        )
+    return _passwords.hash(password)
 
 
 def create_key(
@@ -82,40 +172,129 @@ def create_key(
     node_name: str | None = None,
     life: timedelta = KEY_LIFE,
 ) -> str:
-    """A new API key; the text returned is shown once and not kept.
+    """A new API key, made beside the database; the text returned is shown once and not kept."""
+    order = KeyOrder(account_name=account_name, label=label, scopes=scopes, node_name=node_name, life=life)
+    return make_key(session, order=order).text
+
+
+def make_key(session: Session, *, order: KeyOrder, by: str = BESIDE) -> NewKey:
+    """A new API key.
 
     Form: ``sgk_<8 hex: public prefix>_<43 characters of secret><8 hex: CRC-32 of what precedes>``; the
     checksum lets a scanner or a client tell a mistyped key from a refused one.
 
     Raises:
         NotFound: no such account.
-        Refused: a key that reports for a node names none, or the other way round.
+        Refused: a key that reports for a node names none, or the other way round; it would hold what its
+            account does not; its label or its life is not acceptable.
     """
-    account = repository.account_by_name(session, name=account_name)
-    if account is None:
-        raise NotFound(f"account {account_name}: not found")
-    if (Scope.NODES_REPORT in scopes) != (node_name is not None):
-        raise Refused(f"key {label}: {Scope.NODES_REPORT} needs a node name and nothing else may have one")
+    account = get_account(session, name=order.account_name)
+    _check_order(order, account=account)
     prefix = secrets.token_hex(4)
     body = f"{KEY_PREFIX}_{prefix}_{secrets.token_urlsafe(32)}"
     text = f"{body}{crc32(body.encode()):08x}"
-    session.add(
-        ApiKey(
-            account_id=account.id,
-            label=label,
-            prefix=prefix,
-            secret_sha256=sha256(text.encode()),
-            scopes=sorted(scopes),
-            node_name=node_name,
-            expires_at=database_time(session) + life,
-        )
+    now = database_time(session)
+    row = ApiKey(
+        account=account,
+        label=order.label,
+        prefix=prefix,
+        secret_sha256=sha256(text.encode()),
+        scopes=sorted(order.scopes),
+        node_name=order.node_name,
+        created_at=now,
+        created_by=by,
+        expires_at=now + order.life,
     )
+    session.add(row)
     session.flush()
-    return text
+    return NewKey(row=row, text=text)
+
+
+def _check_order(order: KeyOrder, *, account: Account) -> None:
+    key = f"key {order.label!r:.80}"
+    if re.fullmatch(KEY_LABEL, order.label) is None:
+        raise Refused(f"{key}: expected a label of 1 to 64 letters, digits, spaces, '.', '_', '@', ':', '-'")
+    if (Scope.NODES_REPORT in order.scopes) != (order.node_name is not None):
+        raise Refused(f"{key}: {Scope.NODES_REPORT} needs a node name and nothing else may have one")
+    _check_held(order.scopes, held=_scopes(account), subject=f"{key}: account {account.name}")
+    if order.life > LONGEST_KEY_LIFE:
+        raise Refused(f"{key}: expected a life of at most {LONGEST_KEY_LIFE.days} days, found {order.life}")
+
+
+def _check_held(scopes: frozenset[Scope], *, held: frozenset[Scope], subject: str) -> None:
+    beyond = scopes - reach(held)
+    if beyond:
+        names = ", ".join(sorted(held)) or "nothing"
+        raise Refused(f"{subject} holds {names}, found {', '.join(sorted(beyond))} for a key")
+
+
+def make_key_for(session: Session, *, order: KeyOrder, by: Principal) -> NewKey:
+    """A key ordered by REST. An admin's key makes any; another one hands on less than it holds itself: to its
+    own account, no scope it lacks, not for longer than it lives.
+
+    Raises:
+        Forbidden: the maker may not.
+        NotFound, Refused: as `make_key`.
+    """
+    if not by.may(Scope.ADMIN):
+        if order.account_name != by.account:
+            raise Forbidden(
+                f"account: expected {by.account}, or the scope {Scope.ADMIN}; found {order.account_name}",
+                code="scope-missing",
+            )
+        _check_held(order.scopes, held=by.scopes, subject=f"key {by.name}")
+        if by.expires_at is not None and database_time(session) + order.life > by.expires_at:
+            raise Refused(
+                f"life_s: expected that the new key expires no later than the one that makes it, "
+                f"{by.expires_at:%Y-%m-%dT%H:%M:%SZ}, found a later time"
+            )
+    return make_key(session, order=order, by=by.name)
+
+
+def get_key(session: Session, *, key_id: UUID, by: Principal, lock: bool = False) -> ApiKey:
+    """A key by id; to who is no admin, other accounts' keys do not exist.
+
+    Raises:
+        NotFound: none has it.
+    """
+    key = repository.key_by_id(session, key_id=key_id, lock=lock)
+    if key is None or not (by.may(Scope.ADMIN) or key.account.name == by.account):
+        raise NotFound(f"key {key_id}: not found")
+    return key
+
+
+def list_keys(
+    session: Session, *, account_name: str | None, after: Cursor | None, limit: int
+) -> list[ApiKey]:
+    """Keys, newest first; of one account or of all."""
+    return repository.list_keys(session, account_name=account_name, after=after, limit=limit)
+
+
+def revoke_key(session: Session, *, key: ApiKey, by: str) -> None:
+    """Revoke a key for good; revoking it again changes nothing."""
+    _revoke([key], by=by, now=database_time(session))
+    session.flush()
+
+
+def revoke_keys(session: Session, *, label: str, by: str = BESIDE) -> int:
+    """Revoke every live key with this label; returns how many."""
+    live = [key for key in repository.keys_by_label(session, label=label) if key.revoked_at is None]
+    _revoke(live, by=by, now=database_time(session))
+    session.flush()
+    return len(live)
+
+
+def _revoke(keys: Collection[ApiKey], *, by: str, now: datetime) -> None:
+    for key in keys:
+        if key.revoked_at is None:
+            key.revoked_at, key.revoked_by = now, by
 
 
 def authenticate_key(session: Session, *, text: str) -> Principal | None:
-    """The principal behind an API key, or None for any reason it is not good."""
+    """The principal behind an API key, or None for any reason it is not good.
+
+    It may do what the key says as far as its account may do it now.
+    """
     parts = text.split("_", 2)
     if len(parts) != 3 or parts[0] != KEY_PREFIX or len(text) > 128 or not text.isascii():
         return None
@@ -127,18 +306,35 @@ def authenticate_key(session: Session, *, text: str) -> Principal | None:
         return None
     return Principal(
         name=f"{key.account.name}/{key.label}",
-        scopes=frozenset(Scope(scope) for scope in key.scopes),
+        scopes=frozenset(Scope(scope) for scope in key.scopes) & reach(_scopes(key.account)),
+        account=key.account.name,
         node_name=key.node_name,
+        key_id=key.id,
+        expires_at=key.expires_at,
     )
 
 
-def revoke_keys(session: Session, *, label: str) -> int:
-    """Revoke every live key with this label; returns how many."""
-    now = database_time(session)
-    live = [key for key in repository.keys_by_label(session, label=label) if key.revoked_at is None]
-    for key in live:
-        key.revoked_at = now
-    return len(live)
+class KeyUses:
+    """Notes when each key was last used: to the minute, written at most once a minute, and by a request that
+    succeeds whether that write does or not."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._noted: dict[UUID, int] = {}
+        self._lock = threading.Lock()
+
+    def note(self, key_id: UUID) -> None:
+        """Note that a key is used now; the session that authenticated it is closed by then."""
+        minute = int(time.monotonic() // 60)
+        with self._lock:
+            if self._noted.get(key_id) == minute:
+                return
+            self._noted[key_id] = minute
+        try:
+            with self._database.transaction() as session:
+                repository.note_use(session, key_id=key_id)
+        except SQLAlchemyError as error:
+            log.warning("key %s: its use was not noted: %s", key_id, type(error).__name__)
 
 
 def log_in(session: Session, *, name: str, password: str, life: timedelta) -> Login | None:
@@ -184,4 +380,8 @@ def log_out(session: Session, *, token: str) -> None:
 
 
 def _person(account: Account) -> Principal:
-    return Principal(name=account.name, scopes=frozenset(Scope(scope) for scope in account.scopes))
+    return Principal(name=account.name, account=account.name, scopes=_scopes(account))
+
+
+def _scopes(account: Account) -> frozenset[Scope]:
+    return frozenset(Scope(scope) for scope in account.scopes)
