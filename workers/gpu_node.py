@@ -17,7 +17,7 @@ from app.queue import RANK_DISCARD, RANK_READBACK, RANK_RESTORE, create_queue
 from workers.control_client import open_client
 from workers.devices import open_device
 from workers.rank_restore import RankWorker
-from workers.runtime import measure_runtime
+from workers.runtime import measured_runtime
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def rank_worker() -> RankWorker:
     client = open_client(chosen)
     device = open_device(chosen.device, pool_bytes=chosen.pool_bytes)
     generation = client.start_worker(
-        chosen.node, device=chosen.device, runtime=measure_runtime(), patience_s=START_PATIENCE_S
+        chosen.node, device=chosen.device, runtime=measured_runtime(), patience_s=START_PATIENCE_S
     )
     log.info("device %s/%s: generation %d", chosen.node, chosen.device, generation)
     return RankWorker(chosen, client=client, device=device, generation=generation)

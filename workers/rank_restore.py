@@ -25,6 +25,7 @@ from app.core.store.snapshot import parse_page_layout
 from workers.control_client import Claimed, ControlClient, ControlError, ControlUnreachableError, Decision
 from workers.heartbeat import Heartbeat
 from workers.inventory import is_inside
+from workers.runtime import measured_runtime
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +102,7 @@ class RankWorker:
         result = served.result
         document = {
             "report": result.report.to_document(),
+            "runtime": measured_runtime(),
             "service_start_ns": served.started_ns - claimed_ns,
             "claim_round_trip_ns": claimed_ns - asked_ns,
             "pool_commit_ns": served.pool_commit_ns,

@@ -1,7 +1,6 @@
-"""The first page: what ran lately, which nodes and devices are there, which snapshots can be restored."""
+"""The first page: the ring of nodes and devices, what ran lately, which snapshots can be restored."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Sequence
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
@@ -12,39 +11,21 @@ from app.config import Settings
 from app.dashboard import queries
 from app.dashboard.access import NodesVisitor
 from app.dashboard.htmx import SLOW_MS, Live, fragment, is_fragment_request
-from app.dashboard.snapshots import group_places
+from app.dashboard.machines import all_machines
+from app.dashboard.snapshots import newest_spreads
 from app.dashboard.templating import page, render
 from app.dashboard.wording import OUTCOMES, STATES, verdict_of
 from app.db.session import database_time
-from app.models import Device, Node
-from app.nodes import service as nodes
+from app.models import Restore
 from app.web.auth import Scope
 from app.web.deps import ReadSession, SettingsDep
+from app.web.paging import COUNTED, Total
 
 router = APIRouter(include_in_schema=False)
 
-NEWEST = 8
+NEWEST = 7
 SNAPSHOTS = 6
 POLL_MS = 1500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceLine:
-    """One device: what its pool holds and whether its worker has been heard of lately."""
-
-    device: Device
-    taken_bytes: int
-    taken_percent: float
-    standing: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeLines:
-    """One node and its devices."""
-
-    node: Node
-    away: bool
-    devices: tuple[DeviceLine, ...]
 
 
 @router.get("/")
@@ -66,26 +47,32 @@ def live_overview(
 
 def _live(request: Request, *, session: Session, login: Login, settings: Settings) -> Live:
     now = database_time(session)
+    silence_s = settings.node_silence_s
     counts = queries.recent_counts(session, now=now)
-    newest = queries.restores(session, limit=NEWEST, after=None, state=None, outcome=None)
-    places = queries.places(session, snapshots=SNAPSHOTS)
+    counted = sum(counts.values())
+    newest = queries.restores(session, limit=NEWEST)
+    poll_ms = _poll_ms(session, newest=newest)
     inner = render(
         request,
         "overview_live.html",
         now=now,
         outcomes=_tally(counts, position=1, names=OUTCOMES),
         states=_tally(counts, position=0, names=STATES),
-        total=sum(counts.values()),
+        total=Total(count=min(counted, COUNTED), is_exact=counted <= COUNTED),
         newest=[(restore, verdict_of(restore)) for restore in newest],
-        nodes=_node_lines(session, now=now, silence_s=settings.node_silence_s),
-        snapshots=group_places(places, now=now, silence_s=settings.node_silence_s),
+        machines=all_machines(session, now=now, silence_s=silence_s),
+        spreads=newest_spreads(session, limit=SNAPSHOTS, now=now, silence_s=silence_s),
+        live_follows=poll_ms is not None,
         may_write=login.principal.may(Scope.RESTORES_WRITE),
     )
-    holding = any(restore.state == "resident" for restore in newest)
-    idle_ms = SLOW_MS if holding else None
-    return Live(
-        url="/overview/live", inner=inner, poll_ms=POLL_MS if queries.open_restores(session) else idle_ms
-    )
+    return Live(url="/overview/live", inner=inner, poll_ms=poll_ms)
+
+
+def _poll_ms(session: Session, *, newest: Sequence[Restore]) -> int | None:
+    """Often while something happens, slowly while pages only stay, not at all where nothing can change."""
+    if queries.something_is_open(session):
+        return POLL_MS
+    return SLOW_MS if any(restore.state == "resident" for restore in newest) else None
 
 
 def _tally(
@@ -93,25 +80,3 @@ def _tally(
 ) -> dict[str, int]:
     """How many restores per outcome or per state, in the order of `names`, zeros included."""
     return {name: sum(count for key, count in counts.items() if key[position] == name) for name in names}
-
-
-def _node_lines(session: Session, *, now: datetime, silence_s: float) -> list[NodeLines]:
-    taken = queries.pool_bytes_taken(session)
-    return [
-        NodeLines(
-            node=node,
-            away=nodes.is_away(node, now=now, silence_s=silence_s),
-            devices=tuple(_device_line(device, taken=taken.get(device.id, 0)) for device in node.devices),
-        )
-        for node in queries.nodes(session)
-    ]
-
-
-def _device_line(device: Device, *, taken: int) -> DeviceLine:
-    share = 100 * taken / device.pool_bytes if device.pool_bytes else 0.0
-    standing = "busy" if device.held_by else "free"
-    if device.worker_started_at is None:
-        standing = "no worker yet"
-    return DeviceLine(
-        device=device, taken_bytes=taken, taken_percent=round(min(share, 100.0), 1), standing=standing
-    )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import ColumnElement, Select, Text, cast, func, or_, select, tuple_
 from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
 
 from app.models import (
@@ -19,10 +19,14 @@ from app.models import (
     Restore,
     RestoreEvent,
     RootDocument,
+    SnapshotRow,
 )
-from app.web.paging import Cursor
+from app.web.paging import COUNTED, Cursor, Total, count_rows
 
 LATELY = timedelta(hours=24)
+# How far back a device's last restore is looked for.
+MOST_RESTORES = 200
+MOST_ATTEMPTS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,33 +39,96 @@ class RestoreRows:
 
 
 def recent_counts(session: Session, *, now: datetime) -> dict[tuple[str, str | None], int]:
-    """Restores of the last day by (state, outcome)."""
-    query = (
-        select(Restore.state, Restore.outcome, func.count())
+    """The newest restores of the last day, at most `COUNTED` + 1 of them, by (state, outcome)."""
+    newest = (
+        select(Restore.state, Restore.outcome)
         .where(Restore.created_at > now - LATELY)
-        .group_by(Restore.state, Restore.outcome)
+        .order_by(Restore.created_at.desc(), Restore.id.desc())
+        .limit(COUNTED + 1)
+        .subquery()
     )
+    query = select(newest.c.state, newest.c.outcome, func.count()).group_by(newest.c.state, newest.c.outcome)
     return {(state, outcome): count for state, outcome, count in session.execute(query)}
 
 
-def open_restores(session: Session) -> int:
-    """Restores that will still change, however old; those that only hold pages do not count."""
-    query = select(func.count()).where(Restore.state.not_in(("resident", "finished")))
-    return session.execute(query).scalar_one()
+def something_is_open(session: Session) -> bool:
+    """Whether a restore will still change, however old; those that only hold pages do not count."""
+    query = select(Restore.id).where(Restore.state.not_in(("resident", "finished"))).limit(1)
+    return session.execute(query).first() is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreFilters:
+    """What a list of restores is limited to; what is None limits nothing.
+
+    Attributes:
+        text: how a restore's id, its snapshot's, storage key's or layout's digest begins, or who ordered it.
+        since: the restore was requested then or later.
+    """
+
+    state: str | None = None
+    outcome: str | None = None
+    node: str | None = None
+    text: str | None = None
+    since: datetime | None = None
 
 
 def restores(
-    session: Session, *, limit: int, after: Cursor | None, state: str | None, outcome: str | None
+    session: Session, *, limit: int, after: Cursor | None = None, filters: RestoreFilters = RestoreFilters()
 ) -> list[Restore]:
     """Restores, newest first, without their attempts."""
-    query = select(Restore).order_by(Restore.created_at.desc(), Restore.id.desc()).limit(limit)
+    query = _restores(filters).limit(limit)
     if after is not None:
         query = query.where(tuple_(Restore.created_at, Restore.id) < (after.created_at, after.id))
-    if state is not None:
-        query = query.where(Restore.state == state)
-    if outcome is not None:
-        query = query.where(Restore.outcome == outcome)
     return list(session.scalars(query))
+
+
+def count_restores(session: Session, *, filters: RestoreFilters) -> Total:
+    """How many restores fit, counted up to a bound."""
+    return count_rows(session, _restores(filters))
+
+
+def _restores(filters: RestoreFilters) -> Select[Restore]:
+    order = (Restore.created_at.desc(), Restore.id.desc())
+    return select(Restore).where(*_conditions(filters)).order_by(*order)
+
+
+def _conditions(filters: RestoreFilters) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if filters.state is not None:
+        conditions.append(Restore.state == filters.state)
+    if filters.outcome is not None:
+        conditions.append(Restore.outcome == filters.outcome)
+    if filters.since is not None:
+        conditions.append(Restore.created_at >= filters.since)
+    if filters.text is not None:
+        named = (Restore.context_digest, Restore.rank_zero_storage_key, Restore.layout_sha256)
+        texts = (*named, cast(Restore.id, Text))
+        begins = [column.startswith(filters.text.lower(), autoescape=True) for column in texts]
+        conditions.append(or_(Restore.created_by == filters.text, *begins))
+    if filters.node is not None:
+        on_node = (
+            select(RankAttempt.id)
+            .join(Device, Device.id == RankAttempt.device_id)
+            .join(Node, Node.id == Device.node_id)
+            .where(RankAttempt.restore_id == Restore.id, Node.name == filters.node)
+        )
+        conditions.append(on_node.exists())
+    return conditions
+
+
+def tries(session: Session, *, restore_id: UUID) -> list[Restore]:
+    """The restore, those it tries again and those that try it again, in their order."""
+    chain = select(Restore.id, Restore.retry_of_id).where(Restore.id == restore_id).cte(recursive=True)
+    linked = or_(Restore.id == chain.c.retry_of_id, Restore.retry_of_id == chain.c.id)
+    chain = chain.union(select(Restore.id, Restore.retry_of_id).where(linked))
+    query = select(Restore).where(Restore.id.in_(select(chain.c.id))).order_by(Restore.try_number)
+    return list(session.scalars(query))
+
+
+def node_names(session: Session) -> list[str]:
+    """The names of all nodes."""
+    return list(session.scalars(select(Node.name).order_by(Node.name)))
 
 
 def nodes(session: Session) -> list[Node]:
@@ -77,6 +144,43 @@ def pool_bytes_taken(session: Session) -> dict[UUID, int]:
         .group_by(RankAttempt.device_id)
     )
     return {device_id: int(taken) for device_id, taken in session.execute(query)}
+
+
+def holders(session: Session) -> dict[UUID, RankAttempt]:
+    """By device the attempt that has it now, with its restore."""
+    query = (
+        select(RankAttempt)
+        .join(Device, Device.held_by == RankAttempt.id)
+        .options(joinedload(RankAttempt.restore))
+    )
+    return {attempt.device_id: attempt for attempt in session.scalars(query)}
+
+
+def newest_attempts_by_device(session: Session) -> dict[UUID, RankAttempt]:
+    """By device the newest attempt that was claimed and whose restore has an outcome, with that restore.
+
+    Only so many of the newest restores are looked at as have `MOST_ATTEMPTS` ranks together: a device that
+    none of them used is missing.
+    """
+    place = (Restore.created_at.desc(), Restore.id.desc())
+    newest = (
+        select(Restore.id, Restore.rank_count, Restore.created_at)
+        .order_by(*place)
+        .limit(MOST_RESTORES)
+        .subquery()
+    )
+    upto = func.sum(newest.c.rank_count).over(order_by=(newest.c.created_at.desc(), newest.c.id.desc()))
+    summed = select(newest.c.id, (upto - newest.c.rank_count).label("before")).subquery()
+    query = (
+        select(RankAttempt)
+        .join(RankAttempt.restore)
+        .join(summed, (summed.c.id == Restore.id) & (summed.c.before < MOST_ATTEMPTS))
+        .where(RankAttempt.claimed_at.is_not(None), Restore.outcome.is_not(None))
+        .distinct(RankAttempt.device_id)
+        .order_by(RankAttempt.device_id, *place, RankAttempt.number.desc())
+        .options(contains_eager(RankAttempt.restore))
+    )
+    return {attempt.device_id: attempt for attempt in session.scalars(query)}
 
 
 def restore_rows(session: Session, *, restore_id: UUID) -> RestoreRows | None:
@@ -108,35 +212,38 @@ def restore_rows(session: Session, *, restore_id: UUID) -> RestoreRows | None:
     )
 
 
-def places(session: Session, *, snapshots: int) -> list[ManifestLocation]:
-    """Where the ranks of the newest snapshots are now, newest snapshot first, then by rank and node."""
-    key = (RootDocument.context_digest, RootDocument.rank_zero_storage_key)
-    newest = (
-        select(*key, func.min(RootDocument.created_at).label("since"))
-        .join(ManifestLocation, ManifestLocation.root_document_sha256 == RootDocument.sha256)
-        .where(ManifestLocation.gone_at.is_(None))
-        .group_by(*key)
-        .order_by(func.min(RootDocument.created_at).desc(), *key)
-        .limit(snapshots)
-        .subquery()
-    )
-    same = (RootDocument.context_digest == newest.c.context_digest) & (
-        RootDocument.rank_zero_storage_key == newest.c.rank_zero_storage_key
+def places(session: Session, *, snapshots: Sequence[SnapshotRow]) -> list[tuple[UUID, ManifestLocation]]:
+    """(snapshot, place) of where the ranks of these snapshots are and were, each by rank, node and path."""
+    same = (RootDocument.context_digest == SnapshotRow.context_digest) & (
+        RootDocument.rank_zero_storage_key == SnapshotRow.rank_zero_storage_key
     )
     query = (
+        _located()
+        .add_columns(SnapshotRow.id)
+        .join(SnapshotRow, same)
+        .where(SnapshotRow.id.in_([row.id for row in snapshots]))
+        .order_by(SnapshotRow.id, RootDocument.rank, Node.name, ManifestLocation.root_path)
+    )
+    return [(snapshot_id, place) for place, snapshot_id in session.execute(query)]
+
+
+def snapshot(session: Session, *, context_digest: str, rank_zero_storage_key: str) -> SnapshotRow | None:
+    """A snapshot by its two digests, its ranks present or not."""
+    same = {"context_digest": context_digest, "rank_zero_storage_key": rank_zero_storage_key}
+    return session.scalars(select(SnapshotRow).filter_by(**same)).one_or_none()
+
+
+def _located() -> Select[ManifestLocation]:
+    return (
         select(ManifestLocation)
         .join(ManifestLocation.root_document)
         .join(ManifestLocation.node)
-        .join(newest, same)
         .options(
             contains_eager(ManifestLocation.root_document).defer(RootDocument.document),
             contains_eager(ManifestLocation.root_document).joinedload(RootDocument.pin),
             contains_eager(ManifestLocation.node),
         )
-        .where(ManifestLocation.gone_at.is_(None))
-        .order_by(newest.c.since.desc(), *key, RootDocument.rank, Node.name, ManifestLocation.root_path)
     )
-    return list(session.scalars(query))
 
 
 def images(session: Session, *, after: Cursor | None, limit: int) -> list[Image]:

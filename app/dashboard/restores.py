@@ -1,12 +1,16 @@
-"""The list of restores, filtered by state and outcome, paged by key."""
+"""The list of restores: filters that stand in the address, pages by key, a count that stays honest."""
 
-from typing import Annotated, get_args
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final, get_args
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import RedirectResponse
 
 from app.dashboard import queries
 from app.dashboard.access import Visitor
+from app.dashboard.queries import RestoreFilters
 from app.dashboard.templating import page
 from app.dashboard.wording import verdict_of
 from app.db.session import database_time
@@ -17,8 +21,46 @@ from app.web.paging import PageDep, next_token
 
 router = APIRouter(prefix="/restores", include_in_schema=False)
 
-STATE_NAMES = get_args(State)
-OUTCOME_NAMES = get_args(Outcome)
+STATE_NAMES: Final = get_args(State)
+OUTCOME_NAMES: Final = get_args(Outcome)
+SPANS: Final = {
+    "1h": ("last hour", timedelta(hours=1)),
+    "24h": ("last 24 hours", timedelta(hours=24)),
+    "7d": ("last 7 days", timedelta(days=7)),
+    "30d": ("last 30 days", timedelta(days=30)),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The filters as they stand in the address, empty where nothing is asked."""
+
+    state: str
+    outcome: str
+    node: str
+    text: str
+    since: str
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What limits the list, by name."""
+        names = ("state", "outcome", "node", "text", "since")
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
+
+    def address(self, **more: str) -> str:
+        """The list with these filters; this is the address to share."""
+        values = self.given | {name: value for name, value in more.items() if value}
+        return f"/restores?{urlencode(values)}" if values else "/restores"
+
+
+def asked_filters(
+    state: Annotated[str, Query(max_length=40)] = "",
+    outcome: Annotated[str, Query(max_length=40)] = "",
+    node: Annotated[str, Query(max_length=200)] = "",
+    text: Annotated[str, Query(max_length=200)] = "",
+    since: Annotated[str, Query(max_length=40)] = "",
+) -> Asked:
+    return Asked(state=state, outcome=outcome, node=node, text=_clean(text), since=since)
 
 
 @router.get("")
@@ -27,32 +69,71 @@ def list_restores(
     session: ReadSession,
     login: Visitor,
     asked: PageDep,
-    state: Annotated[str, Query()] = "",
-    outcome: Annotated[str, Query()] = "",
+    filters: Annotated[Asked, Depends(asked_filters)],
 ) -> Response:
-    """An unknown filter is no filter: an old link still shows something."""
-    chosen = {
-        "state": state if state in STATE_NAMES else None,
-        "outcome": outcome if outcome in OUTCOME_NAMES else None,
-    }
-    found = queries.restores(session, limit=asked.size + 1, after=asked.after, **chosen)
+    """An unknown filter is no filter, and said to be none: an old link still shows something."""
+    if "" in request.query_params.values():
+        return RedirectResponse(filters.address(), status_code=303)
+    now = database_time(session)
+    chosen, ignored = read_filters(filters, now=now)
+    found = queries.restores(session, limit=asked.size + 1, after=asked.after, filters=chosen)
     shown, token = next_token(asked, found)
-    filters = {"state": state, "outcome": outcome}
+    size = request.query_params.get("page_size", "")
     return page(
         request,
         "restores.html",
         login=login,
-        now=database_time(session),
+        now=now,
         rows=[(restore, verdict_of(restore)) for restore in shown],
-        chosen=chosen,
+        total=queries.count_restores(session, filters=chosen),
+        asked=filters,
+        ignored=ignored,
         states=STATE_NAMES,
         outcomes=OUTCOME_NAMES,
-        older=f"/restores?{urlencode({**_given(request, filters), 'page_token': token})}" if token else "",
+        nodes=queries.node_names(session),
+        spans={name: words for name, (words, _) in SPANS.items()},
+        newest=filters.address(page_size=size),
+        older=filters.address(page_size=size, page_token=token) if token else "",
         first_page=asked.after is None,
         may_write=login.principal.may(Scope.RESTORES_WRITE),
     )
 
 
-def _given(request: Request, filters: dict[str, str]) -> dict[str, str]:
-    """The filters as they stand in the address: a page token fits these and no others."""
-    return {name: value for name, value in filters.items() if name in request.query_params}
+def read_filters(asked: Asked, *, now: datetime) -> tuple[RestoreFilters, list[str]]:
+    """The filters, and a sentence for each one that says nothing."""
+    since = _since(asked.since, now=now)
+    unknown = {
+        "state": asked.state and asked.state not in STATE_NAMES,
+        "outcome": asked.outcome and asked.outcome not in OUTCOME_NAMES,
+        "since": asked.since and since is None,
+    }
+    known = ("1h, 24h, 7d, 30d or a date as 2026-11-30", ", ".join(STATE_NAMES), ", ".join(OUTCOME_NAMES))
+    expected = dict(zip(("since", "state", "outcome"), known, strict=True))
+    filters = RestoreFilters(
+        state=None if unknown["state"] else asked.state or None,
+        outcome=None if unknown["outcome"] else asked.outcome or None,
+        node=asked.node or None,
+        text=asked.text or None,
+        since=since,
+    )
+    sentences = [
+        f"{name}: expected {expected[name]}, found {getattr(asked, name)}"
+        for name in unknown
+        if unknown[name]
+    ]
+    return filters, sentences
+
+
+def _since(text: str, *, now: datetime) -> datetime | None:
+    """A known span before now, or a day or instant, in UTC unless it says otherwise."""
+    if text in SPANS:
+        return now - SPANS[text][1]
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _clean(text: str) -> str:
+    return text.replace("\0", "").strip()

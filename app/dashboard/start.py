@@ -16,7 +16,7 @@ from app.core.errors import CoreError
 from app.core.restore.page_plan import plan_restore
 from app.dashboard import queries
 from app.dashboard.access import Operator, Visitor
-from app.dashboard.snapshots import group_places
+from app.dashboard.snapshots import newest_spreads
 from app.dashboard.templating import page
 from app.db.session import database_time
 from app.errors import AppError, Conflict, Refused
@@ -200,7 +200,8 @@ def snapshot_key(snapshot: Snapshot) -> str:
 
 def _choices(session: Session, *, wanted: str, silence_s: float) -> Choices:
     now = database_time(session)
-    found = group_places(queries.places(session, snapshots=SNAPSHOTS), now=now, silence_s=silence_s)
+    spreads = newest_spreads(session, limit=SNAPSHOTS, now=now, silence_s=silence_s)
+    found = [spread.snapshot for spread in spreads]
     complete = tuple(one for one in found if not one.missing)
     known = tuple(queries.layouts(session, limit=LAYOUTS))
     chosen = next((one for one in complete if snapshot_key(one) == wanted), next(iter(complete), None))

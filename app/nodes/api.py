@@ -4,6 +4,7 @@ from datetime import datetime
 
 from fastapi import APIRouter, Request, Response
 
+from app.core.runtime import Runtime
 from app.db.session import database_time
 from app.models import Node
 from app.nodes import service
@@ -73,7 +74,7 @@ def register_node(
     operation_id="start_rank_worker",
     summary="Open a new generation of a device for a rank worker that starts",
     status_code=201,
-    responses=problem_responses("other-node", "not-found"),
+    responses=problem_responses("other-node", "not-found", "document-refused"),
 )
 def start_worker(
     name: NodeName,
@@ -84,7 +85,8 @@ def start_worker(
     settings: SettingsDep,
 ) -> WorkerResource:
     check_node(principal, node_name=name)
-    row = service.start_worker(session, node_name=name, device_name=device, runtime=dict(body.runtime))
+    runtime = Runtime.parse(body.runtime).to_document()
+    row = service.start_worker(session, node_name=name, device_name=device, runtime=runtime)
     return WorkerResource(
         node=name, device=device, generation=row.generation, queue=row.queue, lease_s=settings.lease_s
     )

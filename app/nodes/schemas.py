@@ -25,7 +25,27 @@ class NodeBody(Body):
 
 class WorkerBody(Body):
     runtime: Annotated[
-        dict[str, str | int], Field(max_length=32, description="what the worker measured of itself")
+        dict[str, str | int],
+        Field(
+            max_length=32,
+            description="what the worker measured of itself: exactly the facts of sparkgate-runtime/v1",
+            examples=[
+                {
+                    "schema": "sparkgate-runtime/v1",
+                    "engine": "sparkgate",
+                    "engine_sha256": "a" * 64,
+                    "engine_files": 103,
+                    "source_sha256": "b" * 64,
+                    "source_files": 277,
+                    "image_config_id": "none",
+                    "python": "CPython 3.13.1",
+                    "numpy": "2.4.6",
+                    "cupy": "none",
+                    "machine": "aarch64",
+                    "system": "Linux 6.11.0",
+                }
+            ],
+        ),
     ]
 
 

@@ -23,6 +23,21 @@ from app.core.store.synth import SynthesizedSnapshot
 NODE = "node-a"
 # Room for the pages of two resident restores.
 POOL_BYTES = 1_000_000
+# What every simulated worker measures of itself.
+RUNTIME = {
+    "schema": "sparkgate-runtime/v1",
+    "engine": "simulated",
+    "engine_sha256": "e" * 64,
+    "engine_files": 1,
+    "source_sha256": "f" * 64,
+    "source_files": 2,
+    "image_config_id": "none",
+    "python": "CPython 3.11.7",
+    "numpy": "2.4.6",
+    "cupy": "none",
+    "machine": "x86_64",
+    "system": "Linux 6.11.0",
+}
 
 
 @dataclass
@@ -87,7 +102,7 @@ class Ring:
     def start_worker(self, device: str) -> int:
         path = f"/api/v1/nodes/{NODE}/devices/{device}/workers"
         answer = self.client.post(
-            path, headers=self.worker_headers, json={"runtime": {"engine": "simulated"}}
+            path, headers=self.worker_headers, json={"runtime": RUNTIME}
         )
         self.generations[device] = answer.raise_for_status().json()["generation"]
         return self.generations[device]
@@ -212,6 +227,6 @@ def failed_report(report: dict[str, Any], *, outcome: str = "corrupt", **problem
     }
 
 
-def wire(report: dict[str, Any]) -> bytes:
+def wire(report: dict[str, Any], *, runtime: dict[str, Any] = RUNTIME) -> bytes:
     times = {"service_start_ns": 1_000_000, "claim_round_trip_ns": 500_000, "pool_commit_ns": 200_000}
-    return json.dumps({"report": report, **times}).encode()
+    return json.dumps({"report": report, "runtime": runtime, **times}).encode()

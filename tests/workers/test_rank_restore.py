@@ -14,6 +14,7 @@ from app.core.store.layout import OBJECTS_FOLDER
 from app.core.store.synth import SynthesizedSnapshot, synthesize_store
 from workers.control_client import Claimed, ControlClient, ControlError, ControlUnreachableError, Decision
 from workers.rank_restore import RankWorker
+from workers.runtime import measured_runtime
 
 PENDING = Decision(decision=None, epoch=0, outcome=None)
 PUBLISH = Decision(decision="publish", epoch=1, outcome=None)
@@ -118,6 +119,7 @@ def test_restored_pages_stay_and_can_be_read_back_until_discarded(
     worker.restore("a")
     assert script.words == ["claim", "ready", "decision", "decision", "publish", "decision"]
     assert parse_report(script.documents["ready"]["report"]).bytes == 300_000
+    assert script.documents["ready"]["runtime"] == measured_runtime()
     assert device.free_bytes < 2_000_000
     worker.read_back("a", readback_id="r")
     assert sum(layer["bytes"] for layer in script.documents["layers"]) < 300_000
