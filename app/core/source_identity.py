@@ -130,7 +130,7 @@ class SourceIdentity:
     def __post_init__(self) -> None:
         if all(part is None for part in (self.repository, self.commit, self.tree, self.source_sha256)):
             raise FormatError("source identity", expected="at least one known part", found="none")
-        if self.commit is not None and self.commit == self.tree:
+        if self.commit is not None and str(self.commit) == self.tree:
             raise FormatError(
                 "source identity",
                 expected="two different objects as commit and tree",

@@ -11,18 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from .table import (
-    APP,
-    BOOTSTRAP,
-    CUPY,
-    GPU_NODE_REACHES,
-    IMPURE_PACKAGES,
-    NOUN_FILES,
-    NOUNS,
-    SERVER_PACKAGES,
-    WORKERS,
-    Entry,
-)
+from .packages import CUPY, GPU_NODE_REACHES, IMPURE_PACKAGES, SERVER_PACKAGES
+from .table import APP, BOOTSTRAP, NOUN_FILES, NOUNS, WORKERS, Entry
 
 Options = Mapping[str, str | Sequence[str]]
 

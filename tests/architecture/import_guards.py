@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from .source import Import, Source, imports, sources
-from .table import CORE_THIRD_PARTY, CUPY, NOUNS
+from .packages import CORE_THIRD_PARTY, CUPY
+from .table import NOUNS
 
 NOUN_NAMES: Final = frozenset(noun.module for noun in NOUNS)
 ENVIRONMENT_HOMES: Final = {

@@ -11,7 +11,7 @@ import pytest
 
 from .generate import ROOT
 from .source import sources
-from .table import COMPANIONS, CORE_THIRD_PARTY
+from .packages import COMPANIONS, CORE_THIRD_PARTY
 from .trees import write_tree
 
 SCRIPT = Path(__file__).with_name("core_alone.py")
