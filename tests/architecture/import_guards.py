@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from .source import Import, Source, imports, sources
 from .packages import CORE_THIRD_PARTY, CUPY
+from .source import Import, Source, imports, sources
 from .table import NOUNS
 
 NOUN_NAMES: Final = frozenset(noun.module for noun in NOUNS)

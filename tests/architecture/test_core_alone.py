@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from .generate import ROOT
-from .source import sources
 from .packages import COMPANIONS, CORE_THIRD_PARTY
+from .source import sources
 from .trees import write_tree
 
 SCRIPT = Path(__file__).with_name("core_alone.py")
