@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, Text, cast, func, or_, select, tuple_
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
 
 from app.models import (
@@ -176,7 +177,7 @@ def newest_attempts_by_device(session: Session) -> dict[UUID, RankAttempt]:
         .join(RankAttempt.restore)
         .join(summed, (summed.c.id == Restore.id) & (summed.c.before < MOST_ATTEMPTS))
         .where(RankAttempt.claimed_at.is_not(None), Restore.outcome.is_not(None))
-        .distinct(RankAttempt.device_id)
+        .ext(distinct_on(RankAttempt.device_id))
         .order_by(RankAttempt.device_id, *place, RankAttempt.number.desc())
         .options(contains_eager(RankAttempt.restore))
     )

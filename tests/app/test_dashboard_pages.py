@@ -76,7 +76,7 @@ def test_every_template_compiles() -> None:
         ("/", "make up"),
         ("/", "SPARKGATE_STORE_ROOTS"),
         ("/restores", "POST $SPARKGATE/api/v1/restores"),
-        ("/restores?outcome=corrupt", "No restore fits this filter"),
+        ("/restores?outcome=corrupt", "No restore fits these filters"),
         ("/restores/new", "sparkgate store synth"),
         ("/snapshots", "sparkgate store synth"),
         ("/images", "POST $SPARKGATE/api/v1/images"),
@@ -101,7 +101,7 @@ def test_the_overview_counts_and_names(filled: TestClient) -> None:
 
 
 def test_the_list_filters(filled: TestClient, restores: dict[str, UUID]) -> None:
-    shown = filled.get("/restores?state=&outcome=corrupt").text
+    shown = filled.get("/restores?outcome=corrupt").text
     assert f"/restores/{restores['corrupt']}" in shown
     assert f"/restores/{restores['restored']}" not in shown
     waiting = filled.get("/restores?state=waiting").text
@@ -314,12 +314,13 @@ def test_an_imported_record_is_retold_and_not_judged(filled: TestClient, databas
 def test_snapshots_stand_by_rank_and_node(filled: TestClient, database: Database) -> None:
     text = text_of(filled.get("/snapshots").text)
     assert "complete, 4 ranks" in text
-    assert all(f"/srv/sparkcache/glm/rank{rank}" in text for rank in range(4))
+    assert all(f"{rank} present" in text for rank in range(4))
     with database.transaction() as session:
         node = session.query(Node).filter_by(name="node-a").one()
         node.last_seen_at = node.created_at.replace(year=2020)
     text = text_of(filled.get("/snapshots").text)
-    assert "missing rank 0, 1, 2, 3 of 4" in text
+    assert "not complete" in text
+    assert "Rank 3: only on node-a, which is away" in text
     assert "is on no node that is alive" in text_of(filled.get("/restores/new").text)
 
 
