@@ -1,7 +1,7 @@
 """HTTP client of the control plane, as a GPU node speaks it.
 
 Every call may be repeated: the control plane answers the same word with the same answer. So a broken
-connection or a 503 is tried again for a while, a refusal never is.
+connection, a 429 or a 5xx is tried again for a while, a refusal never is.
 """
 
 import time
@@ -18,7 +18,8 @@ from app.core.canonical_json import encode_canonical
 TIMEOUT_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 2.0
-_TRY_AGAIN: Final = frozenset({502, 503, 504})
+# Not refusals of the word: too many words at once, or trouble on the other side.
+_TRY_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
 
 
 class ControlError(Exception):
@@ -39,6 +40,7 @@ class Claimed:
     """One rank as claimed: what to restore, and the token every later word must show."""
 
     attempt_id: str
+    restore_id: str
     token: int
     lease_s: float
     rank: int
@@ -126,7 +128,7 @@ class ControlClient:
             ControlError: it cannot be claimed (any more); whoever asked has nothing to do.
         """
         answer = self._call("POST", _attempt(attempt_id, "claim"), body={"generation": generation})
-        names = ("attempt_id", "token", "lease_s", "rank", "storage_key", "context_digest")
+        names = ("attempt_id", "restore_id", "token", "lease_s", "rank", "storage_key", "context_digest")
         return Claimed(
             **{name: answer[name] for name in names},
             root_document_sha256=answer["root_document_sha256"],

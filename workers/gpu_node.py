@@ -15,6 +15,7 @@ from celery.signals import worker_init
 from app.config import settings
 from app.queue import RANK_DISCARD, RANK_READBACK, RANK_RESTORE, create_queue
 from workers.control_client import open_client
+from workers.decision_calls import DecisionCalls
 from workers.devices import open_device
 from workers.rank_restore import RankWorker
 from workers.runtime import measured_runtime
@@ -39,7 +40,9 @@ def rank_worker() -> RankWorker:
         chosen.node, device=chosen.device, runtime=measured_runtime(), patience_s=START_PATIENCE_S
     )
     log.info("device %s/%s: generation %d", chosen.node, chosen.device, generation)
-    return RankWorker(chosen, client=client, device=device, generation=generation)
+    calls = DecisionCalls(celery.conf.broker_url)
+    calls.start()
+    return RankWorker(chosen, client=client, device=device, generation=generation, listening=calls.listening)
 
 
 @worker_init.connect

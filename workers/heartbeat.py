@@ -10,9 +10,13 @@ from workers.control_client import Claimed, ControlClient, ControlError, Control
 
 log = logging.getLogger(__name__)
 
+# The first beat comes soon, so that a restore shows how far it is; later ones as seldom as the lease allows,
+# because a decision is called out and need not be asked for.
 SHORTEST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 5.0
-PER_LEASE: Final = 30
+PER_LEASE: Final = 10
+# The control plane no longer knows the attempt, or has given it up. Anything else may pass.
+_OVER: Final = frozenset({404, 409})
 
 
 class Heartbeat:
@@ -25,8 +29,11 @@ class Heartbeat:
     def __init__(self, client: ControlClient, *, claimed: Claimed) -> None:
         self._client = client
         self._claimed = claimed
-        self._pause_s = min(max(claimed.lease_s / PER_LEASE, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
+        self._longest_s = min(max(claimed.lease_s / PER_LEASE, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
         self._progress: dict[str, int] | None = None
+        self._awaited = False
+        self._called = threading.Event()
+        self._wake = threading.Event()
         self._ended = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
@@ -39,6 +46,7 @@ class Heartbeat:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
+        self._wake.set()
         self._thread.join()
 
     def note(self, progress: Progress) -> None:
@@ -53,16 +61,39 @@ class Heartbeat:
         """Whether the rank's work is no longer wanted."""
         return self._stop.is_set()
 
+    def call(self) -> None:
+        """Something is decided: whoever waits for it is woken, otherwise the next beat comes at once."""
+        self._called.set()
+        if not self._awaited:
+            self._wake.set()
+
+    def await_call(self, *, at_most_s: float) -> None:
+        """Return when something is decided, or after `at_most_s` seconds; from now on the caller asks."""
+        self._awaited = True
+        self._called.wait(at_most_s)
+        self._called.clear()
+
     def _beat(self) -> None:
-        while not self._ended.wait(self._pause_s):
-            try:
-                decision = self._client.heartbeat(self._claimed, progress=self._progress)
-            except ControlUnreachableError as error:
-                log.warning("attempt %s: heartbeat unanswered: %s", self._claimed.attempt_id, error)
-                continue
-            except ControlError as error:
-                log.warning("attempt %s: heartbeat refused: %s", self._claimed.attempt_id, error)
-                self._stop.set()
+        pause_s = SHORTEST_PAUSE_S
+        while True:
+            self._wake.wait(pause_s)
+            self._wake.clear()
+            if self._ended.is_set() or not self._say():
                 return
-            if decision.decision == "retract":
+            pause_s = min(pause_s * 2, self._longest_s)
+
+    def _say(self) -> bool:
+        """One beat; False once there is nothing left to say."""
+        try:
+            decision = self._client.heartbeat(self._claimed, progress=self._progress)
+        except ControlUnreachableError as error:
+            log.warning("attempt %s: heartbeat unanswered: %s", self._claimed.attempt_id, error)
+            return True
+        except ControlError as error:
+            log.warning("attempt %s: heartbeat refused: %s", self._claimed.attempt_id, error)
+            if error.status in _OVER:
                 self._stop.set()
+            return error.status not in _OVER
+        if decision.decision == "retract":
+            self._stop.set()
+        return True

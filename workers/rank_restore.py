@@ -7,6 +7,7 @@ Whatever goes wrong on the way, the pages are given back: nothing of a restore t
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,12 +30,20 @@ from workers.runtime import measured_runtime
 
 log = logging.getLogger(__name__)
 
+# A rank that waits is called when something is decided; it polls for the calls it misses.
 FIRST_POLL_S: Final = 0.02
-LONGEST_POLL_S: Final = 0.25
+LONGEST_POLL_S: Final = 1.0
 # After its acknowledgement a rank may be part of a restored whole: it waits long before it gives up.
 ACKNOWLEDGED_PATIENCE_S: Final = 600.0
 # So many discards can be confirmed again should their answer have been lost.
 REMEMBERED: Final = 256
+
+
+Listening = Callable[[str, Callable[[], None]], AbstractContextManager[None]]
+
+
+def _no_calls(_restore_id: str, _call: Callable[[], None]) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +79,14 @@ class RankWorker:
         device: HostDevice,
         generation: int,
         clock: Callable[[], int] = time.monotonic_ns,
-        sleep: Callable[[float], None] = time.sleep,
+        listening: Listening = _no_calls,
     ) -> None:
         self._settings = settings
         self._client = client
         self._device = device
         self._generation = generation
         self._clock = clock
-        self._sleep = sleep
+        self._listening = listening
         self._buffers = BufferPool()
         self._residents: dict[str, Resident] = {}
         self._released: dict[str, Claimed] = {}
@@ -91,7 +100,10 @@ class RankWorker:
             log.info("attempt %s: not claimed: %s", attempt_id, error)
             return
         claimed_ns = self._clock()
-        with Heartbeat(self._client, claimed=claimed) as heartbeat:
+        with (
+            Heartbeat(self._client, claimed=claimed) as heartbeat,
+            self._listening(claimed.restore_id, heartbeat.call),
+        ):
             try:
                 self._run(claimed, heartbeat=heartbeat, asked_ns=asked_ns, claimed_ns=claimed_ns)
             except (ControlError, ControlUnreachableError) as error:
@@ -114,7 +126,7 @@ class RankWorker:
         kept = False
         try:
             decision = self._client.ready(claimed, document=document, patience_s=patience_s)
-            kept = self._follow(claimed, pages=result.pages, decision=decision)
+            kept = self._follow(claimed, pages=result.pages, decision=decision, heartbeat=heartbeat)
         finally:
             if not kept:
                 self._device.discard(result.pages)
@@ -170,9 +182,11 @@ class RankWorker:
             counts = order.layout.block_counts(order.span_tokens)
             self._device.prepare_pool(order.layout, block_counts=counts)
 
-    def _follow(self, claimed: Claimed, *, pages: PageSet, decision: Decision) -> bool:
+    def _follow(self, claimed: Claimed, *, pages: PageSet, decision: Decision, heartbeat: Heartbeat) -> bool:
         """Do what is decided; True if the pages stay."""
-        decision = self._await(claimed, decision, until=_is_decided, patience_s=2 * claimed.lease_s)
+        decision = self._await(
+            claimed, decision, until=_is_decided, patience_s=2 * claimed.lease_s, heartbeat=heartbeat
+        )
         if decision.decision != "publish":
             return False
         self._device.publish(pages)
@@ -182,20 +196,32 @@ class RankWorker:
         try:
             patience_s = ACKNOWLEDGED_PATIENCE_S
             decision = self._client.publish(claimed, epoch=decision.epoch, patience_s=patience_s)
-            decision = self._await(claimed, decision, until=_is_final, patience_s=patience_s)
+            decision = self._await(
+                claimed, decision, until=_is_final, patience_s=patience_s, heartbeat=heartbeat
+            )
             kept = decision.outcome == "restored"
+        except ControlError as error:
+            if error.code != "epoch-stale":
+                raise
+            # Retracted between the poll and the acknowledgement: said like any other retraction.
         finally:
             if not kept:
                 del self._residents[claimed.attempt_id]
         return kept
 
     def _await(
-        self, claimed: Claimed, decision: Decision, *, until: Callable[[Decision], bool], patience_s: float
+        self,
+        claimed: Claimed,
+        decision: Decision,
+        *,
+        until: Callable[[Decision], bool],
+        patience_s: float,
+        heartbeat: Heartbeat,
     ) -> Decision:
-        """Short polls until something is decided; silence is borne for `patience_s`, a refusal never."""
+        """Ask at every call until it is decided; silence is borne for `patience_s`, a refusal never."""
         pause_s, heard_ns = FIRST_POLL_S, self._clock()
         while not until(decision):
-            self._sleep(pause_s)
+            heartbeat.await_call(at_most_s=pause_s)
             pause_s = min(pause_s * 1.5, LONGEST_POLL_S)
             try:
                 decision = self._client.decision(claimed)

@@ -296,6 +296,7 @@ WORKERS: Final = _e(
     _e("housekeeping.py", "timetable tasks: send, expire, deliver", beside=True),
     _e("deep_check.py", "check what a root document names; what passes is pinned", on_gpu_node=True),
     _e("heartbeat.py", "renew a lease beside the work", on_gpu_node=True),
+    _e("decision_calls.py", "hear at once that something is decided", beside=True, on_gpu_node=True),
     _e("inventory.py", "scan store roots for root documents", beside=True, on_gpu_node=True),
     _e("oracle_client.py", "ask an endpoint the oracle's question", beside=True),
     _e("control_client.py", "HTTP client of the control plane", on_gpu_node=True),

@@ -35,6 +35,7 @@ def open_client(
 def claimed() -> Claimed:
     return Claimed(
         attempt_id="a",
+        restore_id="r",
         token=7,
         lease_s=30.0,
         rank=0,

@@ -30,6 +30,7 @@ class Script:
     decisions: list[Decision] = field(default_factory=lambda: [PENDING, PUBLISH, RESTORED])
     publish_answer: Decision = PUBLISH
     refuse: frozenset[str] = frozenset()
+    refusal: str = "lease-lost"
     words: list[str] = field(default_factory=list)
     documents: dict[str, Any] = field(default_factory=dict)
 
@@ -72,7 +73,7 @@ class Script:
     def _note(self, word: str) -> None:
         self.words.append(word)
         if word in self.refuse:
-            raise ControlError(status=409, code="lease-lost", detail="refused by the script")
+            raise ControlError(status=409, code=self.refusal, detail="refused by the script")
 
 
 @pytest.fixture
@@ -87,6 +88,7 @@ def script(stored: SynthesizedSnapshot) -> Script:
     return Script(
         Claimed(
             attempt_id="a",
+            restore_id="r",
             token=1,
             lease_s=0.5,
             rank=0,
@@ -109,7 +111,7 @@ def device() -> Any:
 def open_worker(script: Script, *, device: HostDevice, served: Path) -> RankWorker:
     settings = Settings.model_validate({"store_roots": (served,), "node": "ring", "device": "host0"})
     client = cast(ControlClient, script)
-    return RankWorker(settings, client=client, device=device, generation=1, sleep=lambda _: None)
+    return RankWorker(settings, client=client, device=device, generation=1)
 
 
 def test_restored_pages_stay_and_can_be_read_back_until_discarded(
@@ -146,6 +148,24 @@ def test_retract_before_publish_gives_the_pages_back(
     script.decisions = [PENDING, RETRACT]
     open_worker(script, device=device, served=stored.path).restore("a")
     assert script.words == ["claim", "ready", "decision", "decision", "retracted"]
+    assert device.free_bytes == 2_000_000
+
+
+def test_retract_between_poll_and_acknowledgement_is_said_like_any_other(
+    script: Script, device: HostDevice, stored: SynthesizedSnapshot
+) -> None:
+    script.refuse, script.refusal = frozenset({"publish"}), "epoch-stale"
+    open_worker(script, device=device, served=stored.path).restore("a")
+    assert script.words == ["claim", "ready", "decision", "decision", "publish", "retracted"]
+    assert device.free_bytes == 2_000_000
+
+
+def test_lost_lease_at_the_acknowledgement_gives_the_pages_back_and_says_no_more(
+    script: Script, device: HostDevice, stored: SynthesizedSnapshot
+) -> None:
+    script.refuse = frozenset({"publish"})
+    open_worker(script, device=device, served=stored.path).restore("a")
+    assert script.words[-1] == "publish"
     assert device.free_bytes == 2_000_000
 
 
