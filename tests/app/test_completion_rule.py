@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.restores.service.completion import RankState, Step, next_step, outcome_of
+from app.restores.service.completion import RankState, Step, next_step
 
 
 def rank(state: str = "running", *, epoch: int | None = None, ended: bool = False) -> RankState:
@@ -60,18 +60,3 @@ def test_one_rank_ended_early_retracts_all(decision: str | None, ranks: list[Ran
 @given(ranks=RANKS)
 def test_a_retracted_restore_is_never_published_again(ranks: list[RankState]) -> None:
     assert next_step(decision="retract", epoch=2, ranks=ranks) in {Step.WAIT, Step.END}
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "expected"),
-    [
-        (["corrupt", "lost", None, None], "corrupt"),
-        (["absent", "corrupt"], "corrupt"),
-        (["absent", None], "incomplete"),
-        (["incompatible", "failed"], "incomplete"),
-        (["lost", "failed"], "incomplete"),
-        (["failed", None], "failed"),
-    ],
-)
-def test_outcome_of(outcomes: list[str | None], expected: str) -> None:
-    assert outcome_of(outcomes) == expected

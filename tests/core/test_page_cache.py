@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import AbsentError
-from app.core.restore.conditions import CacheMode
+from app.core.restore.conditions import CacheMode, Conditions
+from app.core.restore.lookup import observe
 from app.core.restore.page_cache import prepare_cache, resident_pages
 from app.core.restore.page_plan import plan_restore
 from app.core.restore.plan import Source
+from app.core.restore.reader import RootReader
 from app.core.store.files import RootFiles
 from app.core.store.manifest import parse_flat_manifest
 
@@ -60,3 +62,16 @@ def test_a_missing_object(vector: Vector, sources: tuple[Source, ...]) -> None:
     next(vector.root.glob("chunks/*")).unlink()
     with pytest.raises(AbsentError):
         prepare_cache(RootFiles(vector.root), sources=sources, mode=CacheMode.AS_IS)
+
+
+def test_what_a_restore_is_about_to_find(vector: Vector, sources: tuple[Source, ...]) -> None:
+    state = prepare_cache(RootFiles(vector.root), sources=sources, mode=CacheMode.AS_IS)
+    found = observe(RootReader(vector.root), order=vector.order(), cores=2)
+    assert found == Conditions(cache=state, cores=2)
+
+
+def test_what_cannot_be_found_is_for_the_restore_to_say(vector: Vector, sources: tuple[Source, ...]) -> None:
+    next(vector.root.glob("chunks/*")).unlink()
+    assert observe(RootReader(vector.root), order=vector.order(), cores=2) == Conditions(cores=2)
+    nowhere = RootReader(vector.root / "nowhere")
+    assert observe(nowhere, order=vector.order(), cores=2) == Conditions(cores=2)

@@ -230,24 +230,26 @@ def test_a_report_that_is_none(value: Any) -> None:
     ("outcomes", "whole"),
     [
         ("restored restored", "restored"),
-        ("restored", "incomplete"),
+        ("restored lost", "incomplete"),
         ("", "incomplete"),
+        ("lost lost", "incomplete"),
         ("restored corrupt", "corrupt"),
         ("corrupt", "corrupt"),
         ("absent corrupt", "corrupt"),
+        ("corrupt lost cancelled cancelled", "corrupt"),
         ("restored absent", "incomplete"),
+        ("absent cancelled", "incomplete"),
         ("incompatible restored", "incomplete"),
+        ("incompatible failed", "incomplete"),
         ("failed absent", "incomplete"),
+        ("lost failed", "incomplete"),
+        ("lost cancelled", "incomplete"),
         ("restored failed", "failed"),
+        ("failed cancelled", "failed"),
         ("cancelled restored", "failed"),
         ("cancelled cancelled", "failed"),
     ],
 )
 def test_all_ranks_or_nothing(outcomes: str, whole: str) -> None:
-    reports = {rank: replace(REPORT, outcome=RankOutcome(name)) for rank, name in enumerate(outcomes.split())}
-    assert combine(reports, expected_ranks=2) is RestoreOutcome(whole)
-
-
-def test_a_rank_nobody_expects_does_not_count() -> None:
-    reports = {0: REPORT, 7: replace(REPORT, outcome=RankOutcome.CORRUPT)}
-    assert combine(reports, expected_ranks=1) is RestoreOutcome.RESTORED
+    ends = [None if name == "lost" else RankOutcome(name) for name in outcomes.split()]
+    assert combine(ends) is RestoreOutcome(whole)

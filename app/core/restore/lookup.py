@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from app.core.digest import Digest, sha256
-from app.core.errors import AbsentError, IncompatibleError, IntegrityError, PlanError
+from app.core.errors import AbsentError, CoreError, IncompatibleError, IntegrityError, PlanError
+from app.core.restore.conditions import CacheMode, Conditions
+from app.core.restore.page_cache import prepare_cache
 from app.core.restore.page_plan import PagePlan, plan_restore
 from app.core.restore.plan import RestoreLimits
 from app.core.restore.reader import RootReader
@@ -114,6 +116,20 @@ def plan_entry(entry: Entry, *, order: RankOrder, limits: RestoreLimits) -> Rank
     if order.layout is None:
         raise PlanError("entry", expected="a page layout to restore pages into", found="none")
     return plan_restore(root, layout=order.layout, limits=limits)
+
+
+def observe(reader: RootReader, *, order: RankOrder, cores: int) -> Conditions:
+    """What a restore of this order is about to find, changed in nothing.
+
+    Whatever cannot be found, planned or measured is for the restore to say; here it is not known.
+    """
+    try:
+        entry = find_ordered(order, reader=reader)
+        plan = plan_entry(entry, order=order, limits=RestoreLimits())
+        state = prepare_cache(reader.files, sources=plan.sources, mode=CacheMode.AS_IS)
+    except CoreError:
+        return Conditions(cores=cores)
+    return Conditions(cache=state, cores=cores)
 
 
 def _holds_rows(entry: Entry, *, mode: StorageMode | None) -> bool:

@@ -4,7 +4,7 @@ A report crosses a process border as a document of integers and strings; ``parse
 trust: intervals must be disjoint and the sums must add up.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from itertools import pairwise
@@ -234,19 +234,19 @@ def parse_report(document: JsonValue) -> RankReport:
     return report
 
 
-def combine(reports: Mapping[int, RankReport], *, expected_ranks: int) -> RestoreOutcome:
+def combine(outcomes: Iterable[RankOutcome | None]) -> RestoreOutcome:
     """Judge a restore by its ranks: one rank that is not restored and nothing is (restore-contract §1, §3).
 
+    Corrupt weighs most: it is about the stored bytes. A rank that is absent, incompatible or lost leaves the
+    restore incomplete; what is left is a failure of the machine, or a rank called off for another's sake.
+
     Args:
-        reports: by rank.
-        expected_ranks: ranks ``0 … expected_ranks - 1`` must all have reported.
+        outcomes: one for each rank of the restore; ``None`` for a rank that was lost.
     """
-    outcomes = {rank: reports[rank].outcome for rank in range(expected_ranks) if rank in reports}
-    found = set(outcomes.values())
+    found = set(outcomes)
     if RankOutcome.CORRUPT in found:
         return RestoreOutcome.CORRUPT
-    missing = len(outcomes) < expected_ranks
-    if missing or not found.isdisjoint({RankOutcome.ABSENT, RankOutcome.INCOMPATIBLE}):
+    if not found or found & {RankOutcome.ABSENT, RankOutcome.INCOMPATIBLE, None}:
         return RestoreOutcome.INCOMPLETE
     return RestoreOutcome.RESTORED if found == {RankOutcome.RESTORED} else RestoreOutcome.FAILED
 

@@ -4,7 +4,7 @@
 that holds the restore's row.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from app.core.restore.report import RankOutcome, combine
 from app.db.session import after_commit
 from app.models import RankAttempt, Restore
 from app.nodes import service as nodes
@@ -58,20 +59,6 @@ def next_step(
     if cancelled:
         return Step.RETRACT
     return Step.PUBLISH if all(rank.state == "ready" for rank in ranks) else Step.WAIT
-
-
-def outcome_of(outcomes: Iterable[str | None]) -> str:
-    """The outcome of a restore that is not restored, from what its ranks ended with.
-
-    Corrupt weighs most: it is about the stored bytes. A rank that is missing, incompatible or lost leaves
-    the restore incomplete; what is left is a failure of the machine.
-    """
-    found = set(outcomes)
-    if "corrupt" in found:
-        return "corrupt"
-    if found & {"absent", "incompatible", "lost"}:
-        return "incomplete"
-    return "failed"
 
 
 def advance(session: Session, *, restore: Restore, now: datetime, messages: RankMessages) -> None:
@@ -202,9 +189,7 @@ def _end_restored(session: Session, *, restore: Restore, now: datetime) -> None:
 
 
 def _end_retracted(session: Session, *, restore: Restore, now: datetime) -> None:
-    restore.outcome = outcome_of(
-        "lost" if attempt.state == "lost" else attempt.outcome for attempt in restore.attempts
-    )
+    restore.outcome = str(combine(_rank_outcome(attempt) for attempt in restore.attempts))
     restore.problem = _first_cause(restore.attempts)
     if restore.cancel_requested_at is not None and restore.outcome != "corrupt":
         restore.outcome = "incomplete"
@@ -220,6 +205,13 @@ def _cancellation(restore: Restore) -> dict[str, Any]:
     """The problem of a cancelled restore; what its ranks met besides stays with them."""
     why = f": {restore.cancel_reason}" if restore.cancel_reason else ""
     return {"code": "cancelled", "detail": f"cancelled by {restore.cancel_requested_by}{why}"}
+
+
+def _rank_outcome(attempt: RankAttempt) -> RankOutcome | None:
+    """How a rank of a retracted restore ended; ``None`` if it was lost, cancelled if it only stopped."""
+    if attempt.state == "lost":
+        return None
+    return RankOutcome.CANCELLED if attempt.outcome is None else RankOutcome(attempt.outcome)
 
 
 def _first_cause(attempts: Sequence[RankAttempt]) -> dict[str, Any] | None:
