@@ -5,6 +5,7 @@ Whatever goes wrong on the way, the pages are given back: nothing of a restore t
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -20,6 +21,7 @@ from app.core.restore.device import PageSet
 from app.core.restore.execute import RankOrder, RankRestore, restore_rank
 from app.core.restore.host_device import HostDevice
 from app.core.restore.host_placement import HostProducer
+from app.core.restore.lookup import observe
 from app.core.restore.reader import BoundedReader
 from app.core.restore.report import Problem, ProblemCode, RankOutcome, RankReport, StreamDigestState
 from app.core.store.snapshot import parse_page_layout
@@ -145,6 +147,7 @@ class RankWorker:
         with BoundedReader(
             claimed.root_path, readers=self._settings.readers, buffers=self._buffers
         ) as reader:
+            conditions = observe(reader, order=order, cores=len(os.sched_getaffinity(0)))
             started_ns = self._clock()
             result = restore_rank(
                 order,
@@ -154,6 +157,7 @@ class RankWorker:
                 producer=HostProducer(),
                 progress=heartbeat.note,
                 cancelled=heartbeat.told_to_stop,
+                conditions=conditions,
             )
         return Served(started_ns=started_ns, pool_commit_ns=pool_commit_ns, result=result)
 
