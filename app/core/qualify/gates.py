@@ -160,13 +160,28 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attestation:
+    """A boolean, a count, a word or an annotated sentence about an answer; its text as written.
+
+    A boolean says what it is, a count above zero and a word of class V say yes, a word of class N says
+    no. Any other word, and a count of zero, attests nothing and is not listed.
+    """
+
+    pointer: str
+    says: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Oracle:
     """The semantic gate's input. ``basis`` is the grade a pass would have (``evidence_grade``).
 
-    ``attested`` holds booleans, counts and annotated sentences that say the answer was right; a false one
-    is ``SEMANTIC_ORACLE_MISMATCH``. ``elsewhere`` names a pinned document whose ``Case`` holds the
-    comparisons (split-page, composition): the caller joins it by digest. An oracle with no comparison and
-    nothing attested although the form says otherwise is missing (``SEMANTIC_MISSING``).
+    ``form`` is the strongest form for which something is there, not the one the schema could have; an
+    oracle whose answers are all missing has form ``none`` or ``expected-only`` (``SEMANTIC_MISSING``). A
+    comparison may still lack one side: then that comparison is missing. ``attested`` that says no is
+    ``SEMANTIC_ORACLE_MISMATCH``. ``elsewhere`` names a pinned document whose cases hold the comparisons
+    (split-page, composition): the caller joins it by digest or path, which raises form and basis to that
+    document's.
     """
 
     form: OracleForm = OracleForm.NONE
@@ -174,10 +189,13 @@ class Oracle:
     agreement: Agreement = Agreement.UNSTATED
     answers: AnswerOf = AnswerOf.RESTORED
     comparisons: tuple[Comparison, ...] = ()
-    attested: tuple[Found[bool] | Found[int] | Found[str], ...] = ()
+    attested: tuple[Attestation, ...] = ()
+    published: Comparison | None = None
+    """The answer given before the restore, where it is recorded: its digest must equal the restored
+    one's."""
     inconclusive: Fact[str] = UNMAPPED
-    """Why no answer can be compared although the request ran: empty, cut by length, ``semantic_match``
-    null, wrapper allowed (``SEMANTIC_INCONCLUSIVE``)."""
+    """Why no answer can be compared although the request ran: cut by length, ``semantic_match`` null, a
+    text comparison the record itself does not call a gate (``SEMANTIC_INCONCLUSIVE``)."""
     elsewhere: Pin | None = None
 
 
@@ -219,7 +237,8 @@ class Restart:
     """Processes replaced between publication and restore (``RESTART_NOT_TESTED``)."""
 
     kind: RestartKind = RestartKind.UNSTATED
-    happened: Fact[bool] | Fact[str] = UNMAPPED
+    happened: Fact[bool] = UNMAPPED
+    """A boolean of the record, or true (attested) where the record has a block or sentence about it."""
     image_unchanged: Fact[bool] = UNMAPPED
 
 
@@ -230,38 +249,51 @@ class Fault:
 
     kind: Fact[str] = UNMAPPED
     rank: Fact[int] = UNMAPPED
-    rejected: Fact[bool] | Fact[str] = UNMAPPED
-    """True, false, or the sentence that names the rejection."""
+    rejected: Fact[bool] = UNMAPPED
+    """Whether corrupt content was refused; true (attested) where ``reason`` is a sentence that says so."""
     reason: Fact[str] = UNMAPPED
-    recovered: Fact[int] | Fact[bool] | Fact[str] = UNMAPPED
-    """Recoveries counted, a boolean, or the recovery's name."""
+    recoveries: Fact[int] = UNMAPPED
+    recovered: Fact[bool] = UNMAPPED
+    recovery: Fact[str] = UNMAPPED
+    """How the state came back, in the record's words."""
     rescheduled: Fact[int] = UNMAPPED
     engine_error: Fact[bool] = UNMAPPED
     fallback_tokens: Fact[int] = UNMAPPED
     fallback_expected: Fact[int] = UNMAPPED
     comparison: Comparison | None = None
-    answer_attested: Fact[bool] | Fact[str] = UNMAPPED
+    attested: tuple[Attestation, ...] = ()
+
+
+class ScopeExpectation(StrEnum):
+    """What a probe of an isolation run must show (Appendix B.1), by the name of the probe."""
+
+    NOTHING = "nothing"
+    """Another scope or an empty store: 0 tokens on every rank; more is ``SCOPE_LEAK``."""
+    EVERY_RANK = "every-rank"
+    """The own scope: more than 0 tokens on every rank."""
+    LAST_NOTHING = "last-nothing"
+    """Several requests, the last of another scope: its value must be 0."""
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeProbe:
-    """One case of an isolation run: other scopes must restore 0, the own scope more than 0 on every rank
-    (``SCOPE_LEAK``). ``own_scope`` is none where the name of the case says neither."""
+    """One probe of an isolation run: cached tokens per request, restored tokens per rank."""
 
     pointer: str
     name: str
-    own_scope: bool | None
-    cached_tokens: tuple[Found[int], ...]
+    expects: ScopeExpectation
+    cached_tokens: tuple[Fact[int], ...]
     worker_totals: tuple[RankRecord, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """Numbers that must all be zero: capture after the drain, events after readiness."""
+    """Numbers that must all be zero (capture after the drain, events after readiness)."""
 
     zero: tuple[Fact[Number], ...] = ()
-    observed: Fact[int] | Fact[bool] = UNMAPPED
-    """That there was anything to observe: restored prefix tokens, cycles run."""
+    observed: Fact[int] = UNMAPPED
+    """That there was anything to observe: restored prefix tokens, cycles run, more than 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

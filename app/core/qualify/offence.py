@@ -16,6 +16,7 @@ _TOKEN = re.compile(
 )
 # What needs no decoder to be legal: a string without escapes, a short integer.
 _PLAIN = re.compile(r'"[^"\\\x00-\x1f\ud800-\udfff]*+"|0|-?[1-9][0-9]{0,99}')
+_MOST_TOKENS = 100_000
 _CLOSES = {"{": "}", "[": "]"}
 
 
@@ -29,11 +30,14 @@ class _Level:
 def first_offence(text: str, *, limits: JsonLimits) -> tuple[str, int]:
     """Pointer and offset (in UTF-8 bytes) of the first token that cannot stand where it stands.
 
-    Returns ("", length) where every token is legal: then the document ends too early.
+    Returns the end of the text where every token is legal: then the document ends too early. Gives up with
+    ("", 0) after 100,000 tokens: ten times the largest receipt known, and a bound on the time of a refusal.
     """
     walk = _Walk(limits)
     place = 0
-    while place < len(text):
+    for _ in range(_MOST_TOKENS):
+        if place >= len(text):
+            break
         found = _TOKEN.match(text, place)
         token = found["token"] if found else ""
         start = found.start("token") if found else place
@@ -42,6 +46,8 @@ def first_offence(text: str, *, limits: JsonLimits) -> tuple[str, int]:
         if not walk.takes(token):
             return walk.pointer(), len(text[:start].encode("utf-8", "replace"))
         place = start + len(token)
+    else:
+        return "", 0
     return walk.pointer(), len(text.encode("utf-8", "replace"))
 
 
