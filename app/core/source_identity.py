@@ -34,7 +34,7 @@ _CREDENTIALS: Final = re.compile(r"https?://[^/]*@|[a-z+]+://[^/@]*:[^/@]*@", re
 
 
 class WrongKindError(FormatError):
-    """A digest of the other kind: 64 digits for an object id, or 40 for a SHA-256."""
+    """A digest of another kind: 64 digits for an object id, 40 for a SHA-256, one id as commit and tree."""
 
 
 class GitObjectId(str):
@@ -119,7 +119,8 @@ class SourceIdentity:
     an identity with it and one without are two identities.
 
     Raises:
-        FormatError: no part is known, or commit and tree are the same object.
+        WrongKindError: commit and tree are the same object.
+        FormatError: no part is known.
     """
 
     repository: str | None
@@ -131,7 +132,7 @@ class SourceIdentity:
         if all(part is None for part in (self.repository, self.commit, self.tree, self.source_sha256)):
             raise FormatError("source identity", expected="at least one known part", found="none")
         if self.commit is not None and str(self.commit) == self.tree:
-            raise FormatError(
+            raise WrongKindError(
                 "source identity",
                 expected="two different objects as commit and tree",
                 found=f"the same id in both: {self.commit}",

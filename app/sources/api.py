@@ -4,6 +4,9 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
 
+from app.core.errors import FormatError
+from app.core.source_identity import SourceIdentity, WrongKindError
+from app.errors import FieldProblem, Refused
 from app.sources import service
 from app.sources.schemas import SourceBody, SourceList, SourceResource
 from app.web.deps import ImagesReader, ImagesWriter, ReadSession, WriteSession
@@ -15,20 +18,37 @@ from app.web.schemas import TotalResource
 router = APIRouter(prefix="/api/v1/sources", tags=["sources"])
 
 
+def _identity(body: SourceBody) -> SourceIdentity:
+    try:
+        return SourceIdentity.of(
+            repository=body.repository,
+            commit=body.commit,
+            tree=body.tree,
+            source_sha256=body.source_sha256,
+        )
+    except FormatError as error:
+        code = "digests-mixed" if isinstance(error, WrongKindError) else "validation-failed"
+        pointer = f"/{error.subject}" if error.subject in SourceBody.model_fields else ""
+        part = FieldProblem(pointer=pointer, detail=f"expected {error.expected}, found {error.found}")
+        raise Refused(str(error), code=code, errors=(part,)) from None
+
+
 @router.post(
     "",
     operation_id="register_source",
     summary="Register a source identity",
     status_code=201,
-    responses={200: {"model": SourceResource, "description": "Already there"}, **problem_responses()},
+    responses={
+        200: {"model": SourceResource, "description": "Already there"},
+        **problem_responses("digests-mixed", "source-dirty"),
+    },
 )
 def register_source(
     body: SourceBody, response: Response, principal: ImagesWriter, session: WriteSession
 ) -> SourceResource:
-    statement = service.SourceStatement(
-        repository=body.repository, commit=body.commit, tree=body.tree, source_sha256=body.source_sha256
+    row, created = service.register_source(
+        session, identity=_identity(body), dirty=body.dirty, by=principal.name
     )
-    row, created = service.register_source(session, statement=statement, by=principal.name)
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/api/v1/sources/{row.id}"
     return SourceResource.model_validate(row)

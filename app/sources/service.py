@@ -1,40 +1,54 @@
 """Source identities as registered: the same four parts again are the same row."""
 
-from dataclasses import asdict, dataclass
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from app.errors import NotFound
+from app.core.canonical_json import JsonObject
+from app.core.source_identity import SourceIdentity
+from app.errors import NotFound, Refused
+from app.ledger import service as ledger
 from app.models import SourceIdentityRow
 from app.sources import repository
 from app.web.paging import Cursor, Total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceStatement:
-    """The parts of a source identity; what is not known is None."""
-
-    repository: str
-    commit: str
-    tree: str | None
-    source_sha256: str | None
-
-
 def register_source(
-    session: Session, *, statement: SourceStatement, by: str
+    session: Session, *, identity: SourceIdentity, dirty: bool, by: str
 ) -> tuple[SourceIdentityRow, bool]:
-    """Keep a source identity.
+    """Keep a source identity; its content decides whether it is new.
 
     Returns:
         The row, and whether it is new.
+
+    Raises:
+        Refused: the checkout it was taken from has changes that its commit and tree know nothing of.
     """
-    identity: dict[str, object] = asdict(statement)
-    created = repository.add_source(session, values={**identity, "created_by": by})
-    row = repository.find_source(session, identity=identity)
+    if dirty:
+        raise Refused(
+            f"source {identity.commit}: expected a checkout without changes, found a dirty one; commit them, "
+            "since commit and tree would name other files than the source SHA-256 covers",
+            code="source-dirty",
+        )
+    parts: dict[str, object] = {
+        "repository": identity.repository,
+        "commit": _text(identity.commit),
+        "tree": _text(identity.tree),
+        "source_sha256": _text(identity.source_sha256),
+    }
+    created = repository.add_source(session, values={**parts, "created_by": by})
+    row = repository.find_source(session, identity=parts)
     if row is None:
-        raise NotFound(f"source {statement.commit}: vanished while it was registered")
+        raise NotFound(f"source {identity.commit}: vanished while it was registered")
+    if created is not None:
+        facts: JsonObject = {"repository": row.repository, "commit": row.commit}
+        ledger.record(session, kind="source-registered", by=by, rows={"source_identity": [row]}, facts=facts)
     return row, created is not None
+
+
+def _text(part: str | None) -> str | None:
+    """A plain string: the database driver knows no others."""
+    return None if part is None else str(part)
 
 
 def get_source(session: Session, *, source_id: UUID) -> SourceIdentityRow:

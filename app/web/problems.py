@@ -60,6 +60,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "validation-failed": (422, "Parts of the request are wrong"),
     "document-refused": (422, "The document is not valid"),
     "idempotency-key-reused": (422, "The Idempotency-Key was used for another request"),
+    "source-dirty": (422, "A checkout with changes is no source identity"),
     "digests-mixed": (422, "A digest of one kind stands where another kind is expected"),
     "precondition-required": (428, "This request needs an If-Match header"),
     "rate-limited": (429, "Too many requests; wait as long as Retry-After says"),
