@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from app.core.image import ImageDigests
 from app.errors import Conflict, NotFound
 from app.images import repository
+from app.ledger import service as ledger
 from app.models import Image
 from app.sources import service as sources
 from app.web.paging import Cursor, Total
@@ -50,6 +51,9 @@ def register_image(session: Session, *, statement: ImageStatement, by: str) -> t
         created_by=by,
     )
     repository.add_image(session, image=image)
+    ledger.record(
+        session, kind="image-registered", by=by, rows={"image": [image]}, facts={"title": statement.title}
+    )
     return get_image(session, image_id=image.id), True
 
 

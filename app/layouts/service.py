@@ -5,6 +5,7 @@ from sqlalchemy.orm import Session
 from app.core.store.snapshot import PageLayout, parse_page_layout
 from app.errors import NotFound
 from app.layouts import repository
+from app.ledger import service as ledger
 from app.models import Layout
 
 
@@ -26,6 +27,8 @@ def register_layout(session: Session, *, raw: bytes, by: str) -> tuple[Layout, b
         "created_by": by,
     }
     created = repository.add_layout(session, layout=row)
+    if created:
+        ledger.record(session, kind="layout-registered", by=by, rows={"layout": [str(layout.sha256)]})
     return get_layout(session, sha256=layout.sha256), created
 
 

@@ -68,7 +68,9 @@ def record_document(
     session: WriteSession,
 ) -> DocumentResource:
     check_node(principal, node_name=name)
-    created = service.record_document(session, raw=raw, expected_sha256=sha256, context_digest=context_digest)
+    created = service.record_document(
+        session, raw=raw, expected_sha256=sha256, context_digest=context_digest, by=principal.name
+    )
     response.status_code = 201 if created else 200
     return DocumentResource.model_validate(service.get_document(session, sha256=sha256))
 
@@ -89,6 +91,7 @@ def pin_document(
         stream_sha256=body.stream_sha256,
         node_name=name,
         root_path=body.root_path,
+        by=principal.name,
     )
     return PinResource(sha256=sha256, pinned=True)
 

@@ -24,12 +24,17 @@ def document_names(session: Session, *, digests: Collection[str]) -> dict[str, t
     return {sha256: (storage, context) for sha256, storage, context in session.execute(query)}
 
 
-def add_document(session: Session, *, values: dict[str, object]) -> bool:
-    """Keep a document, and its snapshot with the first of its documents; True if the document is new."""
+def add_document(session: Session, *, values: dict[str, object]) -> tuple[bool, UUID | None]:
+    """Keep a document, and its snapshot with the first of its documents.
+
+    Returns:
+        Whether the document is new, and the snapshot's id if it is.
+    """
     names = {name: values[name] for name in ("context_digest", "rank_zero_storage_key")}
-    session.execute(insert(SnapshotRow).values(id=uuid4(), **names).on_conflict_do_nothing())
+    snapshot = insert(SnapshotRow).values(id=uuid4(), **names).on_conflict_do_nothing()
+    snapshot_id = session.execute(snapshot.returning(SnapshotRow.id)).scalar_one_or_none()
     statement = insert(RootDocument).values(**values).on_conflict_do_nothing().returning(RootDocument.sha256)
-    return session.execute(statement).scalar_one_or_none() is not None
+    return session.execute(statement).scalar_one_or_none() is not None, snapshot_id
 
 
 def add_pin(session: Session, *, values: dict[str, object]) -> bool:

@@ -20,6 +20,7 @@ from app.core.store.manifest import FlatSnapshotManifest, LegacyManifest, PageRo
 from app.core.store.page_streams import parse_page_root
 from app.db.session import database_time
 from app.errors import Conflict, NotFound, Refused
+from app.ledger import service as ledger
 from app.manifests import repository
 from app.models import ManifestLocation, RootDocument, SnapshotRow
 from app.nodes import service as nodes
@@ -59,7 +60,9 @@ class Snapshot:
         return tuple(place for place in self.places.get(rank, ()) if place.node.name not in self.away)
 
 
-def record_document(session: Session, *, raw: bytes, expected_sha256: str, context_digest: str) -> bool:
+def record_document(
+    session: Session, *, raw: bytes, expected_sha256: str, context_digest: str, by: str
+) -> bool:
     """Keep the bytes of a root document with an index over them; True if they are new.
 
     Raises:
@@ -70,7 +73,13 @@ def record_document(session: Session, *, raw: bytes, expected_sha256: str, conte
     if found != expected_sha256:
         raise IntegrityError("root document", expected=f"SHA-256 {expected_sha256}", found=found)
     manifest = parse_page_root(raw, context_digest=Digest(context_digest))
-    return repository.add_document(session, values=_document_values(manifest, raw=raw))
+    created, snapshot_id = repository.add_document(session, values=_document_values(manifest, raw=raw))
+    if created:
+        rows: dict[str, list[ledger.RowKey]] = {"root_document": [str(found)]}
+        if snapshot_id is not None:
+            rows["snapshot"] = [snapshot_id]
+        ledger.record(session, kind="root-documents-registered", by=by, rows=rows)
+    return created
 
 
 def _document_values(manifest: PageRoot, *, raw: bytes) -> dict[str, object]:
@@ -130,7 +139,7 @@ def record_inventory(
 
 
 def pin_document(
-    session: Session, *, sha256: str, stream_sha256: str, node_name: str, root_path: str
+    session: Session, *, sha256: str, stream_sha256: str, node_name: str, root_path: str, by: str
 ) -> bool:
     """Keep that a node has checked everything a root document names; True if nobody had before.
 
@@ -149,7 +158,10 @@ def pin_document(
         "node_name": node_name,
         "root_path": root_path,
     }
-    return repository.add_pin(session, values=values)
+    created = repository.add_pin(session, values=values)
+    if created:
+        ledger.record(session, kind="root-documents-pinned", by=by, rows={"manifest_pin": [sha256]})
+    return created
 
 
 def is_pinned(session: Session, *, sha256: str) -> bool:

@@ -65,7 +65,7 @@ def register_node(
         service.DeviceStatement(name=device.name, kind=device.kind, pool_bytes=device.pool_bytes)
         for device in body.devices
     ]
-    node = service.register_node(session, name=name, devices=statements)
+    node = service.register_node(session, name=name, devices=statements, by=principal.name)
     return _resource(node, now=database_time(session), silence_s=settings.node_silence_s)
 
 

@@ -20,6 +20,13 @@ def list_nodes(session: Session) -> list[Node]:
     return list(session.scalars(select(Node).options(selectinload(Node.devices)).order_by(Node.name)))
 
 
+def device_registrations(session: Session, *, node_id: UUID) -> dict[UUID, tuple[object, ...]]:
+    """Of each device of a node, the columns that its registration sets."""
+    query = select(Device.id, Device.name, Device.kind, Device.queue, Device.pool_bytes)
+    found = session.execute(query.where(Device.node_id == node_id))
+    return {row.id: tuple(row[1:]) for row in found}
+
+
 def upsert_node(session: Session, *, name: str, now: datetime) -> UUID:
     statement = (
         insert(Node)

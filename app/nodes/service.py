@@ -1,6 +1,6 @@
 """Nodes register themselves and their devices; a rank worker that starts opens a new generation."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.db.session import database_time
 from app.errors import NotFound
+from app.ledger import service as ledger
 from app.models import Device, Node
 from app.nodes import repository
 from app.queue import device_queue
@@ -24,9 +25,12 @@ class DeviceStatement:
     pool_bytes: int
 
 
-def register_node(session: Session, *, name: str, devices: Sequence[DeviceStatement]) -> Node:
+def register_node(session: Session, *, name: str, devices: Sequence[DeviceStatement], by: str) -> Node:
     """Note that a node is there and which devices it has; devices it no longer names stay, idle."""
+    is_new = repository.node_by_name(session, name=name) is None
     node_id = repository.upsert_node(session, name=name, now=database_time(session))
+    # Read with the node's row held: another registration of it would change what comes after.
+    before = repository.device_registrations(session, node_id=node_id)
     for device in sorted(devices, key=lambda statement: statement.name):
         repository.upsert_device(
             session,
@@ -39,7 +43,25 @@ def register_node(session: Session, *, name: str, devices: Sequence[DeviceStatem
             },
         )
     session.expire_all()
-    return get_node(session, name=name)
+    node = get_node(session, name=name)
+    _record_registration(session, node=node, is_new=is_new, before=before, by=by)
+    return node
+
+
+def _record_registration(
+    session: Session, *, node: Node, is_new: bool, before: Mapping[UUID, tuple[object, ...]], by: str
+) -> None:
+    """Nodes register at every start of their agent: only what is new or other than before is a fact."""
+    now = repository.device_registrations(session, node_id=node.id)
+    devices = [device for device in node.devices if before.get(device.id) != now[device.id]]
+    if is_new or devices:
+        ledger.record(
+            session,
+            kind="node-registered",
+            by=by,
+            rows={"node.registration": [node] if is_new else [], "device.registration": devices},
+            facts={"node": node.name, "devices": [device.name for device in devices]},
+        )
 
 
 def start_worker(session: Session, *, node_name: str, device_name: str, runtime: dict[str, Any]) -> Device:

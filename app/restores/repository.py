@@ -34,8 +34,12 @@ def add_restore(session: Session, *, restore: Restore) -> None:
     session.flush()
 
 
-def add_event(session: Session, *, restore_id: UUID, kind: str, detail: str, rank: int | None) -> None:
-    session.add(RestoreEvent(restore_id=restore_id, kind=kind, detail=detail, rank=rank))
+def add_event(
+    session: Session, *, restore_id: UUID, kind: str, detail: str, rank: int | None
+) -> RestoreEvent:
+    event = RestoreEvent(restore_id=restore_id, kind=kind, detail=detail, rank=rank)
+    session.add(event)
+    return event
 
 
 def events(session: Session, *, restore_id: UUID) -> list[RestoreEvent]:

@@ -80,9 +80,11 @@ def _rows(session: Session, view: View, *, where: ColumnElement[bool] | None) ->
     table = view.model.__table__
     columns = [table.c[name] for name in view.columns]
     kinds = [_kind(column) for column in columns]
-    query = select(
-        _key(view), *(_text(column, kind=kind) for column, kind in zip(columns, kinds, strict=True))
-    )
+    texts = [
+        _text(column, kind=kind).label(f"value_{number}")
+        for number, (column, kind) in enumerate(zip(columns, kinds, strict=True))
+    ]
+    query = select(_key(view).label("row_key"), *texts)
     if where is not None:
         query = query.where(where)
     for row in session.execute(query.execution_options(yield_per=_STREAMED)):

@@ -27,6 +27,7 @@ from app.models import (
     Restore,
     RestoreEvent,
     RootDocument,
+    SnapshotRow,
     SourceIdentityRow,
 )
 
@@ -68,6 +69,7 @@ _ALL: Final = (
         "sha256 document kind stream_sha256 storage_key rank_zero_storage_key context_digest rank rank_count "
         "span_tokens encoded_bytes object_count created_at",
     ),
+    _view("snapshot", SnapshotRow, "id context_digest rank_zero_storage_key created_at"),
     _view("manifest_pin", ManifestPin, "root_document_sha256 stream_sha256 node_name root_path checked_at"),
     _view(
         "image",
@@ -96,13 +98,13 @@ _ALL: Final = (
         "restore.order",
         Restore,
         "id created_at created_by context_digest rank_zero_storage_key layout_sha256 rank_count span_tokens "
-        "resident_s retry_of_id",
+        "resident_s retry_of_id try_number",
     ),
     _view(
         "restore.result",
         Restore,
         "id outcome problem decision epoch decided_at admitted_at ready_deadline_at ended_at resident_until "
-        "try_number",
+        "cancel_requested_at cancel_requested_by cancel_reason",
         due=Restore.outcome.is_not(None),
     ),
     _view(
@@ -120,7 +122,7 @@ _ALL: Final = (
     _view(
         "rank_attempt.result",
         RankAttempt,
-        "id state outcome problem send_count sent_at runtime token device_generation claimed_at ready_at "
+        "id state outcome problem runtime token device_generation claimed_at ready_at "
         "acknowledged_epoch acknowledged_at ended_at",
         due=RankAttempt.restore_id.in_(_ended_restores),
         of=lambda restore_id: RankAttempt.restore_id == restore_id,
@@ -174,10 +176,9 @@ NOT_COVERED: Final[dict[str, str]] = {
     "device.last_task_at": "a sign of life",
     "device.held_by": "who has it now",
     "restore.version": "counts the writes of the row",
-    "restore.cancel_requested_at": "the event says it",
-    "restore.cancel_requested_by": "the event says it",
-    "restore.cancel_reason": "the event says it",
     "rank_attempt.progress": "how far it is",
+    "rank_attempt.send_count": "how often its worker was called, for whatever",
+    "rank_attempt.sent_at": "when it was called last",
     "rank_attempt.next_send_at": "when its message is due again",
     "rank_attempt.lease_expires_at": "how long its worker may be silent",
     "rank_attempt.retract_heard_at": "an answer that may come after the end",

@@ -6,6 +6,7 @@ signing     the key checkpoints are signed with
 audit       the whole log and every row it covers, checked
 """
 
+from app.ledger.repository.rows import RowKey
 from app.ledger.service.record import CONTROL_PLANE, all_of, record
 
-__all__ = ["CONTROL_PLANE", "all_of", "record"]
+__all__ = ["CONTROL_PLANE", "RowKey", "all_of", "record"]

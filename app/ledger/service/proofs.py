@@ -9,6 +9,7 @@ from app.core.errors import CoreError
 from app.core.ledger.checkpoint import Checkpoint, NoteSigner, sign_checkpoint
 from app.core.ledger.merkle import (
     Node,
+    NodeReader,
     consistency_path,
     inclusion_path,
     root_of,
@@ -93,7 +94,7 @@ def checkpoint_at(session: Session, *, size: int, signer: NoteSigner | None) -> 
     stored = log.checkpoint(session, size=size)
     if stored is not None:
         if bytes.fromhex(stored.root) != root:
-            raise _inconsistent(size, detail=f"expected root {stored.root}, found {root.hex()}")
+            raise _inconsistent(f"checkpoint of size {size}: expected root {stored.root}, found {root.hex()}")
         return stored.note
     for neighbour in log.neighbours(session, size=size):
         _check_same_history(session, size=size, root=root, signed=neighbour)
@@ -115,7 +116,7 @@ def inclusion(session: Session, *, index: int, size: int | None, signer: NoteSig
     if index >= size:
         raise _out_of_range(f"index: expected less than the size {size}, found {index}")
     note = checkpoint_at(session, size=size, signer=signer)
-    path = tuple(inclusion_path(index, size=size, read=lambda nodes: log.hashes(session, nodes=nodes)))
+    path = tuple(inclusion_path(index, size=size, read=_reader(session)))
     return encode_inclusion(InclusionProof(index=index, path=path, checkpoint=note))
 
 
@@ -132,34 +133,42 @@ def consistency(session: Session, *, first: int, second: int | None, signer: Not
     if first > second:
         raise _out_of_range(f"from: expected at most to = {second}, found {first}")
     note = checkpoint_at(session, size=second, signer=signer)
-    path = tuple(consistency_path(first, second=second, read=lambda nodes: log.hashes(session, nodes=nodes)))
+    path = tuple(consistency_path(first, second=second, read=_reader(session)))
     return encode_consistency(ConsistencyProof(old_size=first, path=path, checkpoint=note))
 
 
 def _root(session: Session, *, size: int) -> bytes:
-    return root_of(size, read=lambda nodes: log.hashes(session, nodes=nodes))
+    return root_of(size, read=_reader(session))
+
+
+def _reader(session: Session) -> NodeReader:
+    def read(nodes: Sequence[Node]) -> dict[Node, bytes]:
+        found = log.hashes(session, nodes=nodes)
+        for node in nodes:
+            if node not in found:
+                raise _inconsistent(f"expected node {node.level}/{node.position}, found none")
+        return found
+
+    return read
 
 
 def _check_same_history(session: Session, *, size: int, root: bytes, signed: LedgerCheckpoint) -> None:
     ours, theirs = (size, root), (signed.size, bytes.fromhex(signed.root))
     (first, first_root), (second, second_root) = sorted((ours, theirs))
 
-    def read(nodes: Sequence[Node]) -> dict[Node, bytes]:
-        return log.hashes(session, nodes=nodes)
-
     try:
-        path = consistency_path(first, second=second, read=read)
+        path = consistency_path(first, second=second, read=_reader(session))
         verify_consistency(
             first=first, second=second, path=path, first_root=first_root, second_root=second_root
         )
     except CoreError as error:
-        raise _inconsistent(signed.size, detail=str(error)) from None
+        raise _inconsistent(f"checkpoint of size {signed.size}: {error}") from None
 
 
-def _inconsistent(size: int, *, detail: str) -> Unavailable:
+def _inconsistent(detail: str) -> Unavailable:
     return Unavailable(
-        f"ledger: the log is not the one that was signed at size {size} ({detail}); nothing is signed until "
-        "`sparkgate ledger audit` has been read",
+        f"ledger: the log is not the one that was written ({detail}); nothing is signed, see `sparkgate "
+        "ledger audit`",
         code="ledger-inconsistent",
     )
 

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from app.core.restore.report import RankOutcome, combine
 from app.db.session import after_commit
+from app.ledger import service as ledger
 from app.models import RankAttempt, Restore
 from app.nodes import service as nodes
 from app.restores import repository
@@ -186,6 +187,7 @@ def _end_restored(session: Session, *, restore: Restore, now: datetime) -> None:
         )
     detail = f"{len(restore.attempts)} acknowledgements of epoch {restore.epoch}"
     repository.add_event(session, restore_id=restore.id, kind="restored", detail=detail, rank=None)
+    _record_end(session, restore=restore)
 
 
 def _end_retracted(session: Session, *, restore: Restore, now: datetime) -> None:
@@ -199,6 +201,24 @@ def _end_retracted(session: Session, *, restore: Restore, now: datetime) -> None
     restore.released_at = now
     detail = restore.problem["detail"] if restore.problem else restore.outcome
     repository.add_event(session, restore_id=restore.id, kind=restore.outcome, detail=str(detail), rank=None)
+    _record_end(session, restore=restore)
+
+
+def _record_end(session: Session, *, restore: Restore) -> None:
+    """The result, every attempt and report, and what happened so far, as one leaf."""
+    everything = ledger.all_of(restore.id)
+    parts = ("rank_attempt.result", "rank_report", "restore_event")
+    rows: dict[str, list[ledger.RowKey]] = {view: [everything] for view in parts}
+    rows["restore.result"] = [restore]
+    if restore.released_at is not None:
+        rows |= {"restore.release": [restore], "rank_attempt.release": [everything]}
+    ledger.record(
+        session,
+        kind="restore-ended",
+        by=ledger.CONTROL_PLANE,
+        rows=rows,
+        facts={"restore": str(restore.id), "outcome": restore.outcome},
+    )
 
 
 def _cancellation(restore: Restore) -> dict[str, Any]:

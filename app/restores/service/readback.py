@@ -1,14 +1,16 @@
 """Read the published pages back on every rank: what is really there, digested layer by layer."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
 from app.config import Settings
+from app.core.canonical_json import JsonObject
 from app.db.session import database_time
 from app.errors import Conflict, NotFound
+from app.ledger import service as ledger
 from app.models import RankAttempt, RankReadback, Readback
 from app.restores import repository
 from app.restores.dispatch import RankMessages
@@ -76,10 +78,28 @@ def record_rank(
             )
         return readback
     now = database_time(session)
-    readback.ranks.append(RankReadback(readback_id=readback_id, rank=rank, layers=layers, received_at=now))
-    if len(readback.ranks) == attempt.restore.rank_count:
-        readback.ended_at = now
+    row = RankReadback(readback_id=readback_id, rank=rank, layers=layers, received_at=now)
+    readback.ranks.append(row)
+    if readback.ended_at is not None:  # it expired without this rank: what ended stays as it ended
+        rows: dict[str, list[ledger.RowKey]] = {"rank_readback": [row]}
+        _record(session, readback=readback, kind="readback-answered-late", rows=rows)
+    elif len(readback.ranks) == attempt.restore.rank_count:
+        _end(session, readback=readback, now=now)
     return readback
+
+
+def _end(session: Session, *, readback: Readback, now: datetime) -> None:
+    readback.ended_at = now
+    rows: dict[str, list[ledger.RowKey]] = {
+        "readback": [readback],
+        "rank_readback": [ledger.all_of(readback.id)],
+    }
+    _record(session, readback=readback, kind="readback-ended", rows=rows)
+
+
+def _record(session: Session, *, readback: Readback, kind: str, rows: dict[str, list[ledger.RowKey]]) -> None:
+    facts: JsonObject = {"restore": str(readback.restore_id), "readback": str(readback.id)}
+    ledger.record(session, kind=kind, by=ledger.CONTROL_PLANE, rows=rows, facts=facts)
 
 
 def expire_readbacks(session: Session) -> int:
@@ -95,4 +115,5 @@ def expire_readbacks(session: Session) -> int:
                 "code": "rank-silent",
                 "detail": f"only ranks {answered} answered within {DEADLINE.seconds} s",
             }
+            _end(session, readback=readback, now=now)
     return len(overdue)

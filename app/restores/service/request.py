@@ -10,6 +10,7 @@ from app.core.restore.page_plan import plan_restore
 from app.core.store.snapshot import PageLayout
 from app.errors import Conflict, NotFound
 from app.layouts import service as layouts
+from app.ledger import service as ledger
 from app.manifests import service as manifests
 from app.manifests.service import Snapshot
 from app.models import Device, ManifestLocation, RankAttempt, Restore, RestoreEvent
@@ -73,6 +74,13 @@ def request_restore(
     again = "" if retry_of is None else f", tries {retry_of.id} again ({restore.try_number})"
     detail = f"requested by {by}{again}"
     repository.add_event(session, restore_id=restore.id, kind="requested", detail=detail, rank=None)
+    ledger.record(
+        session,
+        kind="restore-requested",
+        by=by,
+        rows={"restore.order": [restore], "rank_attempt.order": restore.attempts},
+        facts={"restore": str(restore.id), "ranks": restore.rank_count, "try": restore.try_number},
+    )
     return get_restore(session, restore_id=restore.id)
 
 

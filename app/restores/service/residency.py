@@ -1,14 +1,16 @@
 """Published pages stay until their time to live or a discard; then every rank gives them back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
 from app.config import Settings
+from app.core.canonical_json import JsonObject
 from app.db.session import database_time
 from app.errors import Conflict, Gone, NotFound
+from app.ledger import service as ledger
 from app.models import RankAttempt, Restore
 from app.restores import repository
 from app.restores.dispatch import RankMessages
@@ -72,7 +74,7 @@ def release(
     """From now on the pages are not visible; the ranks are told to give them back."""
     restore.state = "releasing"
     restore.release_reason = reason
-    repository.add_event(session, restore_id=restore.id, kind="releasing", detail=reason, rank=None)
+    _note(session, restore=restore, kind="releasing", detail=reason)
     for attempt in restore.attempts:
         if attempt.pages_released_at is None:
             attempt.send_count = 0
@@ -90,7 +92,25 @@ def pages_released(
     if restore.state == "releasing" and all(one.pages_released_at is not None for one in restore.attempts):
         restore.state = "finished"
         restore.released_at = now
-        repository.add_event(session, restore_id=restore.id, kind="released", detail="all ranks", rank=None)
+        _note(session, restore=restore, kind="released", detail="all ranks")
+        rows: dict[str, Sequence[ledger.RowKey]] = {
+            "restore.release": [restore],
+            "rank_attempt.release": restore.attempts,
+        }
+        _record(session, restore=restore, kind="released", rows=rows)
+
+
+def _note(session: Session, *, restore: Restore, kind: str, detail: str) -> None:
+    """An event after the end: what the leaf of the end could not hold."""
+    event = repository.add_event(session, restore_id=restore.id, kind=kind, detail=detail, rank=None)
+    _record(session, restore=restore, kind=kind, rows={"restore_event": [event]})
+
+
+def _record(
+    session: Session, *, restore: Restore, kind: str, rows: Mapping[str, Sequence[ledger.RowKey]]
+) -> None:
+    facts: JsonObject = {"restore": str(restore.id), "reason": restore.release_reason}
+    ledger.record(session, kind=f"restore-{kind}", by=ledger.CONTROL_PLANE, rows=rows, facts=facts)
 
 
 def report_gone(

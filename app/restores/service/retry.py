@@ -6,6 +6,7 @@ from sqlalchemy.orm import Session
 
 from app.config import Settings
 from app.errors import Conflict
+from app.ledger import service as ledger
 from app.models import Restore
 from app.restores import repository
 from app.restores.service.cancellation import locked_restore
@@ -30,7 +31,14 @@ def retry_restore(session: Session, *, restore_id: UUID, by: str, settings: Sett
     )
     newer = request_restore(session, order=order, by=by, silence_s=settings.node_silence_s, retry_of=restore)
     detail = f"as {newer.id}, try {newer.try_number} of {settings.try_limit}, by {by}"
-    repository.add_event(session, restore_id=restore.id, kind="retried", detail=detail, rank=None)
+    event = repository.add_event(session, restore_id=restore.id, kind="retried", detail=detail, rank=None)
+    ledger.record(
+        session,
+        kind="restore-retried",
+        by=by,
+        rows={"restore_event": [event]},
+        facts={"restore": str(restore.id), "as": str(newer.id)},
+    )
     return newer
 
 
