@@ -2,7 +2,10 @@
 
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from app.core.digest import Digest, sha256
@@ -53,6 +56,14 @@ class Case:
         Raises:
             RuntimeError: it did not restore.
         """
+        with self.prepared(pinned=pinned, readers=readers, cache=cache) as service:
+            return service()
+
+    @contextmanager
+    def prepared(
+        self, *, pinned: bool, readers: int = 4, cache: CacheMode = CacheMode.WARM
+    ) -> Iterator[Callable[[], RankReport]]:
+        """The page cache as asked for and measured; what is left to call is the service, see ``restore``."""
         stored = self.stored
         order = RankOrder(
             identity=None,
@@ -64,14 +75,18 @@ class Case:
         )
         with BoundedReader(stored.root, readers=readers, buffers=self.buffers) as reader:
             state = prepare_cache(reader.files, sources=stored.plan.sources, mode=cache)
-            done = restore_rank(
-                order,
-                reader=reader,
-                device=self.device,
-                clock=time.monotonic_ns,
-                producer=HostProducer(),
-                conditions=Conditions(cache=state, cores=CORES),
-            )
+            conditions = Conditions(cache=state, cores=CORES)
+            yield partial(self._serve, order, reader=reader, conditions=conditions)
+
+    def _serve(self, order: RankOrder, *, reader: BoundedReader, conditions: Conditions) -> RankReport:
+        done = restore_rank(
+            order,
+            reader=reader,
+            device=self.device,
+            clock=time.monotonic_ns,
+            producer=HostProducer(),
+            conditions=conditions,
+        )
         if done.report.outcome is not RankOutcome.RESTORED or done.pages is None:
             raise RuntimeError(f"restore: expected restored, found {done.report.problem}")
         self.device.discard(done.pages)

@@ -8,17 +8,19 @@ from statistics import median
 from typing import Any
 
 from tests.bench.case import Stored, open_case
+from tests.bench.floor import floor_memory, measure_floor
 
 PATIENCE_S = 300
 
 
-def measure_ranks(stored: Stored, *, ranks: int, rounds: int, floor_ms: float) -> dict[str, Any]:
-    """All ranks start together; a round lasts until the last has its pages.
+def measure_ranks(stored: Stored, *, ranks: int, rounds: int) -> dict[str, Any]:
+    """All ranks' services start together; a round lasts until the last of them has its pages.
 
-    ``of_ceiling`` is what the machine's cores need for all ranks' bytes over what it took.
+    ``of_ceiling`` is what the machine's cores need for all ranks' bytes, measured just before the round while
+    the ranks wait, over what the round took.
     """
     context = multiprocessing.get_context("spawn")
-    together = context.Barrier(ranks)
+    together = context.Barrier(ranks + 1)
     pipes, workers = [], []
     for _ in range(ranks):
         here, there = context.Pipe()
@@ -27,8 +29,10 @@ def measure_ranks(stored: Stored, *, ranks: int, rounds: int, floor_ms: float) -
         pipes.append(here)
         workers.append(worker)
     try:
+        floors = _lead(stored, together=together, rounds=rounds)
         spans = [_receive(pipe) for pipe in pipes]
     finally:
+        together.abort()
         for worker in workers:
             worker.join(timeout=PATIENCE_S)
     walls = []
@@ -36,8 +40,25 @@ def measure_ranks(stored: Stored, *, ranks: int, rounds: int, floor_ms: float) -
         started = min(span[number][0] for span in spans)
         ended = max(span[number][1] for span in spans)
         walls.append((ended - started) / 1e6)
-    whole = median(walls)
-    return {"ranks": ranks, "whole_ms": whole, "all_ms": walls, "of_ceiling": ranks * floor_ms / whole}
+    return {
+        "ranks": ranks,
+        "whole_ms": median(walls),
+        "floor_ms": median(floors[1:]),
+        "all_ms": walls,
+        "all_floor_ms": floors[1:],
+        "of_ceiling": ranks * median(floors[1:]) / median(walls),
+    }
+
+
+def _lead(stored: Stored, *, together: Barrier, rounds: int) -> list[float]:
+    """The floor before each round, measured while every rank waits."""
+    memory = floor_memory(stored)
+    floors = []
+    for _ in range(rounds + 1):
+        together.wait(timeout=PATIENCE_S)
+        floors.append(measure_floor(stored, **memory)["floor"])
+        together.wait(timeout=PATIENCE_S)
+    return floors
 
 
 def _receive(pipe: Connection) -> list[tuple[int, int]]:
@@ -51,9 +72,11 @@ def _rank(stored: Stored, together: Barrier, pipe: Connection, rounds: int) -> N
     case = open_case(stored)
     spans = []
     for _ in range(rounds + 1):
-        together.wait(timeout=PATIENCE_S)
-        started = time.monotonic_ns()
-        case.restore(pinned=True)
-        spans.append((started, time.monotonic_ns()))
+        with case.prepared(pinned=True) as service:
+            together.wait(timeout=PATIENCE_S)
+            together.wait(timeout=PATIENCE_S)
+            started = time.monotonic_ns()
+            service()
+            spans.append((started, time.monotonic_ns()))
     pipe.send(spans)
     case.device.close()

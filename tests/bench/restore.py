@@ -92,6 +92,7 @@ def _figures(
         },
         "phases_pinned_ms": _phases_ms(pinned),
         "phases_unpinned_ms": _phases_ms(unpinned),
+        "all_floor_ms": [one["floor"] for one in floors],
         "all_pinned_ms": [one.service_ns / 1e6 for one in pinned],
         "all_unpinned_ms": [one.service_ns / 1e6 for one in unpinned],
     }
@@ -155,8 +156,7 @@ def run(folder: Path, *, byte_count: int, rounds: int, quick: bool) -> dict[str,
     case.device.close()
     del case
     if not quick:
-        floor_ms = result["restore"]["floor_ms"]
-        result["four_ranks"] = measure_ranks(stored, ranks=4, rounds=rounds, floor_ms=floor_ms)
+        result["four_ranks"] = measure_ranks(stored, ranks=4, rounds=rounds)
         result["object_sizes"] = sweep_objects(folder, byte_count=byte_count)
     result["machine_after"] = describe_machine()
     return result
