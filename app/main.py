@@ -9,6 +9,8 @@ from typing import Final
 from fastapi import Depends, FastAPI
 
 from app.accounts import service as accounts
+from app.accounts.api import keys_router as keys
+from app.accounts.api import router as people
 from app.config import Settings
 from app.config import settings as read_settings
 from app.dashboard.router import install_dashboard
@@ -33,7 +35,19 @@ from app.web.problems import install_problems
 from app.web.query import known_query
 from app.web.ratelimit import RateLimits
 
-API_ROUTERS: Final = (nodes, inventories, layouts, snapshots, sources, images, restores, ranks, ledger)
+API_ROUTERS: Final = (
+    people,
+    keys,
+    nodes,
+    inventories,
+    layouts,
+    snapshots,
+    sources,
+    images,
+    restores,
+    ranks,
+    ledger,
+)
 
 
 def create_app(

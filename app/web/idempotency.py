@@ -20,11 +20,16 @@ LONGEST_KEY: Final = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a request was answered: kept, and given again to its repetition."""
+    """What a request was answered: kept, and given again to its repetition.
+
+    Attributes:
+        shown_once: the body of the first answer where that is not kept, because a secret stands in it.
+    """
 
     status: int
     body: bytes
     location: str | None = None
+    shown_once: bytes | None = None
 
     def response(self, *, replayed: bool) -> Response:
         headers = {"Idempotent-Replayed": "true"} if replayed else {}
@@ -32,7 +37,8 @@ class Answer:
             headers["Location"] = self.location
         if self.status == 202:
             headers["Retry-After"] = "1"
-        return Response(self.body, status_code=self.status, media_type="application/json", headers=headers)
+        body = self.body if replayed or self.shown_once is None else self.shown_once
+        return Response(body, status_code=self.status, media_type="application/json", headers=headers)
 
 
 def idempotency_key(

@@ -155,9 +155,17 @@ def _of_validation(error: RequestValidationError) -> AppError:
 def _field_problem(part: dict[str, Any]) -> FieldProblem:
     pointer = "/" + "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in part["loc"][1:])
     found = part.get("input")
-    shown = f", found {found!r:.120}" if isinstance(found, str | int | float | bool) or found is None else ""
+    tellable = isinstance(found, str | int | float | bool) or found is None
+    shown = f", found {found!r:.120}" if tellable and not _may_be_secret(part) else ""
     where = "" if part["loc"][0] == "body" else f"{part['loc'][0]} "
     return FieldProblem(pointer=pointer, detail=f"{where}{part['msg']}{shown}")
+
+
+def _may_be_secret(part: dict[str, Any]) -> bool:
+    """Whether what was sent there must not be repeated: secrets, fields nobody knows (mistyped ones)."""
+    return part["type"] == "extra_forbidden" or any(
+        word in str(step).lower() for step in part["loc"] for word in ("password", "secret", "authorization")
+    )
 
 
 def _of_core(error: CoreError) -> AppError:

@@ -1,4 +1,4 @@
-"""Accounts, API keys and dashboard logins: who someone is, decided without telling strangers why not."""
+"""API keys: made, listed, revoked, and recognised without telling strangers why not."""
 
 import hmac
 import logging
@@ -8,48 +8,30 @@ import threading
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 from uuid import UUID
 from zlib import crc32
 
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.accounts import repository
+from app.accounts.service.people import BESIDE, get_account, scopes_of
 from app.core.digest import sha256
 from app.db.session import Database, database_time
-from app.errors import Conflict, Forbidden, NotFound, Refused
-from app.models import Account, ApiKey, WebSession
+from app.errors import Forbidden, NotFound, Refused
+from app.ledger import service as ledger
+from app.models import Account, ApiKey
 from app.web.auth import Principal, Scope, reach
 from app.web.paging import Cursor
 
 KEY_PREFIX: Final = "sgk"
-SHORTEST_PASSWORD: Final = 12
-LONGEST_PASSWORD: Final = 1024
 KEY_LIFE: Final = timedelta(days=90)
 LONGEST_KEY_LIFE: Final = timedelta(days=366)
-# Part of addresses and of what authors are written down as (`account/label`).
-ACCOUNT_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
 KEY_LABEL: Final = r"^[A-Za-z0-9][A-Za-z0-9 ._@:-]{0,63}$"
-# Who made what was made beside the database, without a request.
-BESIDE: Final = "bootstrap"
 
 log = logging.getLogger(__name__)
-_passwords = PasswordHasher()
-# Compared when there is no such account, so that the answer takes the same time.
-_NOBODY: Final = _passwords.hash(secrets.token_urlsafe(16))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
-    """A dashboard session as its browser holds it."""
-
-    token: str
-    form_token: str
-    principal: Principal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,98 +51,6 @@ class NewKey:
 
     row: ApiKey
     text: str
-
-
-def create_account(
-    session: Session, *, name: str, password: str | None, scopes: frozenset[Scope], by: str = BESIDE
-) -> Account:
-    """A new account; without a password nobody logs in, but its keys work.
-
-    Raises:
-        Refused: the name or password is not acceptable.
-        Conflict: the name is taken.
-    """
-    if re.fullmatch(ACCOUNT_NAME, name) is None:
-        raise Refused(f"name: expected 1 to 64 letters, digits, '.', '_', '@', '-', found {name!r:.100}")
-    hashed = _hashed(password) if password is not None else None
-    account = Account(name=name, password_hash=hashed, scopes=sorted(scopes), created_by=by)
-    if not repository.add_account(session, account=account):
-        raise Conflict(f"account {name}: already there")
-    return account
-
-
-def has_account(session: Session, *, name: str) -> bool:
-    """Whether there is an account of this name."""
-    return repository.account_by_name(session, name=name) is not None
-
-
-def get_account(session: Session, *, name: str, lock: bool = False) -> Account:
-    """An account by name; with `lock` it, and before it every admin, is held for the rest of the transaction.
-
-    Raises:
-        NotFound: none has it.
-    """
-    if lock:
-        repository.lock_admins(session)
-    account = repository.account_by_name(session, name=name, lock=lock)
-    if account is None:
-        raise NotFound(f"account {name}: not found")
-    return account
-
-
-def list_accounts(session: Session, *, after: Cursor | None, limit: int) -> list[Account]:
-    """Accounts, newest first."""
-    return repository.list_accounts(session, after=after, limit=limit)
-
-
-def change_account(
-    session: Session,
-    *,
-    account: Account,
-    by: str,
-    scopes: frozenset[Scope] | None = None,
-    disabled: bool | None = None,
-) -> None:
-    """Give an account, locked, other scopes, disable it or enable it again; its keys follow at once.
-
-    Raises:
-        Conflict: nobody who is not disabled would be left with `admin`.
-    """
-    admins = repository.lock_admins(session)
-    if scopes is not None:
-        account.scopes = sorted(scopes)
-    if disabled is not None and disabled != (account.disabled_at is not None):
-        account.disabled_at = database_time(session) if disabled else None
-        account.disabled_by = by if disabled else None
-    if admins and not any(one.disabled_at is None and Scope.ADMIN in one.scopes for one in admins):
-        raise Conflict(
-            f"account {account.name}: expected that somebody else who is not disabled holds {Scope.ADMIN}, "
-            "found nobody",
-            code="last-admin",
-        )
-    session.flush()
-
-
-def set_password(session: Session, *, name: str, password: str, by: str = BESIDE) -> None:
-    """Replace the password of an account and end its dashboard sessions.
-
-    Raises:
-        NotFound: no such account.
-        Refused: the password is too short or too long.
-    """
-    account = get_account(session, name=name, lock=True)
-    account.password_hash = _hashed(password)
-    repository.delete_sessions_of(session, account_id=account.id)
-    log.info("account %s: password set by %s", name, by)
-
-
-def _hashed(password: str) -> str:
-    if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
-        raise Refused(
-            f"password: expected at least {SHORTEST_PASSWORD} characters and at most {LONGEST_PASSWORD}, "
-            f"found {len(password)}"
-        )
-    return _passwords.hash(password)
 
 
 def create_key(
@@ -207,7 +97,18 @@ def make_key(session: Session, *, order: KeyOrder, by: str = BESIDE) -> NewKey:
     )
     session.add(row)
     session.flush()
+    _record(session, kind="key-created", by=by, key=row)
     return NewKey(row=row, text=text)
+
+
+def _record(session: Session, *, kind: str, by: str, key: ApiKey) -> None:
+    ledger.record(
+        session,
+        kind=kind,
+        by=by,
+        rows={"api_key": [key]},
+        facts={"account": key.account.name, "label": key.label},
+    )
 
 
 def _check_order(order: KeyOrder, *, account: Account) -> None:
@@ -216,7 +117,7 @@ def _check_order(order: KeyOrder, *, account: Account) -> None:
         raise Refused(f"{key}: expected a label of 1 to 64 letters, digits, spaces, '.', '_', '@', ':', '-'")
     if (Scope.NODES_REPORT in order.scopes) != (order.node_name is not None):
         raise Refused(f"{key}: {Scope.NODES_REPORT} needs a node name and nothing else may have one")
-    _check_held(order.scopes, held=_scopes(account), subject=f"{key}: account {account.name}")
+    _check_held(order.scopes, held=scopes_of(account), subject=f"{key}: account {account.name}")
     if order.life > LONGEST_KEY_LIFE:
         raise Refused(f"{key}: expected a life of at most {LONGEST_KEY_LIFE.days} days, found {order.life}")
 
@@ -272,22 +173,23 @@ def list_keys(
 
 def revoke_key(session: Session, *, key: ApiKey, by: str) -> None:
     """Revoke a key for good; revoking it again changes nothing."""
-    _revoke([key], by=by, now=database_time(session))
-    session.flush()
+    _revoke(session, keys=[key], by=by)
 
 
 def revoke_keys(session: Session, *, label: str, by: str = BESIDE) -> int:
     """Revoke every live key with this label; returns how many."""
     live = [key for key in repository.keys_by_label(session, label=label) if key.revoked_at is None]
-    _revoke(live, by=by, now=database_time(session))
-    session.flush()
+    _revoke(session, keys=live, by=by)
     return len(live)
 
 
-def _revoke(keys: Collection[ApiKey], *, by: str, now: datetime) -> None:
+def _revoke(session: Session, *, keys: Collection[ApiKey], by: str) -> None:
+    now = database_time(session)
     for key in keys:
         if key.revoked_at is None:
             key.revoked_at, key.revoked_by = now, by
+            session.flush()
+            _record(session, kind="key-revoked", by=by, key=key)
 
 
 def authenticate_key(session: Session, *, text: str) -> Principal | None:
@@ -306,7 +208,7 @@ def authenticate_key(session: Session, *, text: str) -> Principal | None:
         return None
     return Principal(
         name=f"{key.account.name}/{key.label}",
-        scopes=frozenset(Scope(scope) for scope in key.scopes) & reach(_scopes(key.account)),
+        scopes=frozenset(Scope(scope) for scope in key.scopes) & reach(scopes_of(key.account)),
         account=key.account.name,
         node_name=key.node_name,
         key_id=key.id,
@@ -335,53 +237,3 @@ class KeyUses:
                 repository.note_use(session, key_id=key_id)
         except SQLAlchemyError as error:
             log.warning("key %s: its use was not noted: %s", key_id, type(error).__name__)
-
-
-def log_in(session: Session, *, name: str, password: str, life: timedelta) -> Login | None:
-    """A new dashboard session, or None where name and password do not fit."""
-    account = repository.account_by_name(session, name=name)
-    usable = account is not None and account.disabled_at is None and account.password_hash is not None
-    stored = account.password_hash if usable and account and account.password_hash else _NOBODY
-    try:
-        _passwords.verify(stored, password)
-    except (VerificationError, InvalidHashError):
-        return None
-    if not usable or account is None:
-        return None
-    return _open_session(session, account=account, life=life)
-
-
-def _open_session(session: Session, *, account: Account, life: timedelta) -> Login:
-    now = database_time(session)
-    repository.delete_expired_sessions(session, now=now)
-    token, form_token = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-    session.add(
-        WebSession(
-            token_sha256=sha256(token.encode()),
-            account_id=account.id,
-            form_token=form_token,
-            expires_at=now + life,
-        )
-    )
-    return Login(token=token, form_token=form_token, principal=_person(account))
-
-
-def resume(session: Session, *, token: str) -> Login | None:
-    """The dashboard session a cookie stands for, if it is still good."""
-    row = repository.live_session(session, token_sha256=sha256(token.encode()), now=database_time(session))
-    if row is None or row.account.disabled_at is not None:
-        return None
-    return Login(token=token, form_token=row.form_token, principal=_person(row.account))
-
-
-def log_out(session: Session, *, token: str) -> None:
-    """End a dashboard session."""
-    repository.delete_session(session, token_sha256=sha256(token.encode()))
-
-
-def _person(account: Account) -> Principal:
-    return Principal(name=account.name, account=account.name, scopes=_scopes(account))
-
-
-def _scopes(account: Account) -> frozenset[Scope]:
-    return frozenset(Scope(scope) for scope in account.scopes)

@@ -1,0 +1,69 @@
+"""Who someone is, and what they may do.
+
+people      accounts, their scopes and passwords
+keys        API keys
+logins      dashboard sessions
+"""
+
+from app.accounts.service.keys import (
+    KEY_LABEL,
+    KEY_LIFE,
+    KEY_PREFIX,
+    LONGEST_KEY_LIFE,
+    KeyOrder,
+    KeyUses,
+    NewKey,
+    authenticate_key,
+    create_key,
+    get_key,
+    list_keys,
+    make_key,
+    make_key_for,
+    revoke_key,
+    revoke_keys,
+)
+from app.accounts.service.logins import Login, log_in, log_out, resume
+from app.accounts.service.people import (
+    ACCOUNT_NAME,
+    BESIDE,
+    LONGEST_PASSWORD,
+    SHORTEST_PASSWORD,
+    change_account,
+    create_account,
+    get_account,
+    has_account,
+    list_accounts,
+    set_password,
+)
+
+__all__ = [
+    "ACCOUNT_NAME",
+    "BESIDE",
+    "KEY_LABEL",
+    "KEY_LIFE",
+    "KEY_PREFIX",
+    "LONGEST_KEY_LIFE",
+    "LONGEST_PASSWORD",
+    "SHORTEST_PASSWORD",
+    "KeyOrder",
+    "KeyUses",
+    "Login",
+    "NewKey",
+    "authenticate_key",
+    "change_account",
+    "create_account",
+    "create_key",
+    "get_account",
+    "get_key",
+    "has_account",
+    "list_accounts",
+    "list_keys",
+    "log_in",
+    "log_out",
+    "make_key",
+    "make_key_for",
+    "resume",
+    "revoke_key",
+    "revoke_keys",
+    "set_password",
+]
