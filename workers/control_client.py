@@ -4,6 +4,7 @@ Every call may be repeated: the control plane answers the same word with the sam
 connection, a 429 or a 5xx is tried again for a while, a refusal never is.
 """
 
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from app.core.canonical_json import encode_canonical
 TIMEOUT_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 2.0
+# Short of any lease: a claim that was granted unheard is asked for again before it is lost.
+CLAIM_PATIENCE_S: Final = 10.0
 # Not refusals of the word: too many words at once, or trouble on the other side.
 _TRY_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
 
@@ -122,12 +125,15 @@ class ControlClient:
     # A rank
 
     def claim(self, attempt_id: str, *, generation: int) -> Claimed:
-        """Claim an attempt.
+        """Claim an attempt, under a token of our choice so that a lost answer does not lose the claim.
 
         Raises:
             ControlError: it cannot be claimed (any more); whoever asked has nothing to do.
+            ControlUnreachableError: nobody answered; the message will be sent again.
         """
-        answer = self._call("POST", _attempt(attempt_id, "claim"), body={"generation": generation})
+        body = {"generation": generation, "token": secrets.randbelow(2**53 - 1) + 1}
+        path = _attempt(attempt_id, "claim")
+        answer = self._call("POST", path, body=body, patience_s=CLAIM_PATIENCE_S)
         names = ("attempt_id", "restore_id", "token", "lease_s", "rank", "storage_key", "context_digest")
         return Claimed(
             **{name: answer[name] for name in names},

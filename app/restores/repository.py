@@ -204,6 +204,16 @@ def latest_readback(session: Session, *, restore_id: UUID) -> Readback | None:
     return session.scalars(query).one_or_none()
 
 
+def lock_open_readbacks(session: Session, *, restore_id: UUID) -> list[Readback]:
+    query = (
+        select(Readback)
+        .where(Readback.restore_id == restore_id, Readback.ended_at.is_(None))
+        .order_by(Readback.id)
+        .with_for_update(of=Readback)
+    )
+    return list(session.scalars(query.execution_options(populate_existing=True)))
+
+
 def unanswered_readbacks(session: Session, *, restore_id: UUID, rank: int) -> list[UUID]:
     """The open readbacks of a restore that a rank has not answered."""
     answered = select(RankReadback.readback_id).where(

@@ -177,6 +177,13 @@ class ReadbackResource(Resource):
 
 class ClaimBody(Body):
     generation: Annotated[int, Field(ge=1)]
+    token: Annotated[int, Field(ge=1, le=2**53 - 1)] | None = Field(
+        default=None,
+        description=(
+            "a fencing token of the worker's choice, at random: a claim whose answer was lost can then be "
+            "said again and is the same claim; without one the answer brings one"
+        ),
+    )
 
 
 class ClaimResource(Resource):

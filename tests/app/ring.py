@@ -101,9 +101,7 @@ class Ring:
 
     def start_worker(self, device: str) -> int:
         path = f"/api/v1/nodes/{NODE}/devices/{device}/workers"
-        answer = self.client.post(
-            path, headers=self.worker_headers, json={"runtime": RUNTIME}
-        )
+        answer = self.client.post(path, headers=self.worker_headers, json={"runtime": RUNTIME})
         self.generations[device] = answer.raise_for_status().json()["generation"]
         return self.generations[device]
 
@@ -160,8 +158,8 @@ class Ring:
         assert answer.status_code == 202, answer.text
         return self.restore(answer.json()["id"])
 
-    def claim(self, attempt: dict[str, Any]) -> Response:
-        body = {"generation": self.generations[attempt["device"]]}
+    def claim(self, attempt: dict[str, Any], *, token: int | None = None) -> Response:
+        body = {"generation": self.generations[attempt["device"]], **({"token": token} if token else {})}
         return self.client.post(
             f"/api/v1/attempts/{attempt['id']}/claim", headers=self.worker_headers, json=body
         )

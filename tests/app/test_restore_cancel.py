@@ -51,9 +51,10 @@ def test_running_restore_is_told_to_every_rank_and_reports_how_far_that_came(
     answer = cancel(ring, restore["id"], body={"reason": "wrong snapshot"}).json()
     assert (answer["state"], answer["outcome"], answer["decision"]) == ("retracting", None, "retract")
     told = answer["cancellation"]
-    assert (told["state"], told["requested_by"], told["reason"]) == ("requested", "ada/operator", "wrong snapshot")
+    assert told["state"] == "requested"
+    assert (told["requested_by"], told["reason"]) == ("ada/operator", "wrong snapshot")
     assert (told["ranks_open"], told["ranks_not_told"]) == ([0, 1, 2], [0, 1, 2])
-    assert messages.decisions[-1:] and str(messages.decisions[-1]) == restore["id"]
+    assert [str(one) for one in messages.decisions] == [restore["id"]]
     assert ranks[0].say("heartbeat", method="POST", json={}).json()["decision"] == "retract"
     assert ranks[1].decision()["decision"] == "retract"
     told = ring.restore(restore["id"])["cancellation"]

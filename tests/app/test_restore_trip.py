@@ -12,7 +12,7 @@ from app.config import Settings
 from app.db.session import Database
 from app.restores.service import upkeep
 from tests.app.conftest import RecordedMessages
-from tests.app.ring import NODE, Ring, failed_report, wire
+from tests.app.ring import NODE, Ring, SimulatedRank, failed_report, wire
 
 
 def free_devices(ring: Ring) -> int:
@@ -61,6 +61,26 @@ def test_second_delivery_is_refused_before_it_places_anything(ring: Ring) -> Non
     attempt = restore["attempts"][0]
     assert ring.claim(attempt).status_code == 200
     assert code(ring.claim(attempt)) == (409, "attempt-not-claimable")
+
+
+def test_claim_whose_answer_was_lost_is_the_same_claim_when_said_again(ring: Ring) -> None:
+    restore = ring.start_restore()
+    attempt = restore["attempts"][0]
+    first, again = (ring.claim(attempt, token=4711).json() for _ in range(2))
+    assert first == again
+    assert first["token"] == 4711
+    assert code(ring.claim(attempt, token=4712)) == (409, "attempt-not-claimable")
+    assert code(ring.claim(attempt)) == (409, "attempt-not-claimable")
+    assert [event["kind"] for event in ring.restore(restore["id"])["events"]].count("claimed") == 1
+    SimulatedRank(ring, attempt["id"], first).say("heartbeat", method="POST", json={}).raise_for_status()
+    assert code(ring.claim(attempt, token=4711)) == (409, "attempt-not-claimable")
+
+
+def test_claim_is_not_granted_again_once_its_lease_ran_out(ring: Ring, owner_engine: Engine) -> None:
+    attempt = ring.start_restore()["attempts"][0]
+    ring.claim(attempt, token=4711).raise_for_status()
+    backdate(owner_engine, "lease_expires_at", where="rank = 0")
+    assert code(ring.claim(attempt, token=4711)) == (409, "attempt-not-claimable")
 
 
 def test_waiting_restore_cannot_be_claimed(ring: Ring) -> None:
@@ -282,6 +302,57 @@ def test_readback_collects_every_rank_and_discard_ends_it(ring: Ring, messages: 
         assert rank.say("released").status_code == 200
     assert ring.restore(restore_id)["state"] == "finished"
     assert code(ring.client.post(path, headers=ring.operator_headers)) == (410, "gone")
+
+
+def test_unanswered_readback_is_asked_again_with_back_off(
+    ring: Ring, database: Database, messages: RecordedMessages, settings: Settings, owner_engine: Engine
+) -> None:
+    restore_id, ranks = ring.run_to_resident()
+    path = f"/api/v1/restores/{restore_id}/readbacks"
+    asked = ring.client.post(path, headers=ring.operator_headers).json()["id"]
+    layers = [{"name": "layer", "pages": 1, "bytes": 16, "sha256": "a" * 64}]
+    for rank in ranks[:3]:
+        rank.say(f"readbacks/{asked}", json={"layers": layers}).raise_for_status()
+    messages.sent.clear()
+    tick(database, messages, settings)
+    assert messages.sent == []
+    for _ in range(2):
+        backdate(owner_engine, "next_send_at")
+        tick(database, messages, settings)
+    assert [(kind, str(attempt)) for kind, _, attempt in messages.sent] == [
+        ("readback", ranks[3].attempt_id)
+    ] * 2
+    ranks[3].say(f"readbacks/{asked}", json={"layers": layers}).raise_for_status()
+    backdate(owner_engine, "next_send_at")
+    tick(database, messages, settings)
+    assert len(messages.sent) == 2
+
+
+def test_readback_that_is_open_when_the_pages_go_ends_and_says_so(ring: Ring) -> None:
+    restore_id, _ = ring.run_to_resident()
+    path = f"/api/v1/restores/{restore_id}/readbacks"
+    asked = ring.client.post(path, headers=ring.operator_headers)
+    ring.client.post(f"/api/v1/restores/{restore_id}/discard", headers=ring.operator_headers)
+    shown = ring.client.get(asked.headers["location"], headers=ring.operator_headers).json()
+    assert shown["done"]
+    assert shown["problem"]["code"] == "gone"
+    assert "discarded by" in shown["problem"]["detail"]
+
+
+def test_unanswered_discard_is_sent_again_and_the_pause_grows_to_its_cap(
+    ring: Ring, database: Database, messages: RecordedMessages, settings: Settings, owner_engine: Engine
+) -> None:
+    restore_id, _ = ring.run_to_resident()
+    ring.client.post(f"/api/v1/restores/{restore_id}/discard", headers=ring.operator_headers)
+    pauses = []
+    for _ in range(6):
+        with owner_engine.connect() as connection:
+            query = "SELECT extract(epoch FROM next_send_at - sent_at)::int FROM rank_attempt WHERE rank = 0"
+            pauses.append(connection.execute(text(query)).scalar_one())
+        backdate(owner_engine, "next_send_at")
+        tick(database, messages, settings)
+    assert pauses == [5, 10, 20, 40, 60, 60]
+    assert [kind for kind, _, _ in messages.sent].count("discard") == 4 * 7
 
 
 def test_residency_ends_with_its_time_to_live(

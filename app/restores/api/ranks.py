@@ -24,7 +24,7 @@ from app.restores.schemas import (
     ReadbackResource,
 )
 from app.restores.service import attempts, readback, residency
-from app.restores.service.attempts import Speaker
+from app.restores.service.attempts import ClaimAsked, Speaker
 from app.web.body import json_document, raw_body
 from app.web.deps import DatabaseDep, NodeReporter, SettingsDep, WriteSession
 from app.web.problems import problem_responses
@@ -74,7 +74,7 @@ def claim(
         session,
         attempt_id=attempt_id,
         principal=principal,
-        generation=body.generation,
+        asked=ClaimAsked(generation=body.generation, token=body.token),
         lease_s=settings.lease_s,
     )
     layout = decode_canonical(claimed.layout.document, subject=f"layout {claimed.layout.sha256}")
@@ -120,7 +120,9 @@ def heartbeat(
     operation_id="report_ready",
     summary="Everything is placed: send the rank's report",
     responses=problem_responses(*REPORT_PROBLEMS),
-    openapi_extra=json_document("The rank report, the worker's runtime and, in ns, start of service and round trip"),
+    openapi_extra=json_document(
+        "The rank report, the worker's runtime and, in ns, start of service and round trip"
+    ),
 )
 def ready(
     raw: RawReport,
@@ -136,7 +138,9 @@ def ready(
     operation_id="report_failure",
     summary="The rank could not restore: send its report",
     responses=problem_responses(*REPORT_PROBLEMS),
-    openapi_extra=json_document("The rank report, the worker's runtime and, in ns, start of service and round trip"),
+    openapi_extra=json_document(
+        "The rank report, the worker's runtime and, in ns, start of service and round trip"
+    ),
 )
 def failure(
     raw: RawReport,

@@ -40,6 +40,14 @@ class Speaker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimAsked:
+    """What a worker says with its claim: its device's generation, and the token it chose, if it did."""
+
+    generation: int
+    token: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """What a worker gets for its claim: the token, the lease and the inputs of the plan."""
 
@@ -52,9 +60,11 @@ class Claim:
 
 
 def claim(
-    session: Session, *, attempt_id: UUID, principal: Principal, generation: int, lease_s: float
+    session: Session, *, attempt_id: UUID, principal: Principal, asked: ClaimAsked, lease_s: float
 ) -> Claim:
     """Give an admitted attempt to the one worker that asks first; a second delivery ends here.
+
+    A worker that has not heard the answer asks again with the same token of its own and gets the same answer.
 
     Raises:
         NotFound: no such attempt.
@@ -63,12 +73,15 @@ def claim(
     """
     restore, attempt = _locked(session, attempt_id=attempt_id, principal=principal)
     nodes.note_task(session, device=attempt.device)
-    obstacle = _claim_obstacle(restore, attempt=attempt, generation=generation)
+    now = database_time(session)
+    if _is_repeated(attempt, asked=asked, now=now):
+        attempt.lease_expires_at = now + timedelta(seconds=lease_s)
+        return _claim(session, attempt=attempt, restore=restore, token=asked.token or 0)
+    obstacle = _claim_obstacle(restore, attempt=attempt, generation=asked.generation)
     if obstacle is not None:
         raise Conflict(f"attempt {attempt_id}: {obstacle}", code="attempt-not-claimable")
-    now = database_time(session)
-    attempt.token = repository.next_token(session)
-    attempt.device_generation = generation
+    attempt.token = asked.token or repository.next_token(session)
+    attempt.device_generation = asked.generation
     attempt.runtime = attempt.device.runtime
     attempt.state = "claimed"
     attempt.claimed_at = now
@@ -93,6 +106,14 @@ def _claim(session: Session, *, attempt: RankAttempt, restore: Restore, token: i
         layout=layout,
         stream_pinned=manifests.is_pinned(session, sha256=document.sha256),
     )
+
+
+def _is_repeated(attempt: RankAttempt, *, asked: ClaimAsked, now: datetime) -> bool:
+    """Whether this very claim was granted before and its worker has said nothing else since."""
+    granted = (attempt.token, attempt.device_generation)
+    if asked.token is None or granted != (asked.token, asked.generation) or attempt.state != "claimed":
+        return False
+    return attempt.lease_expires_at is not None and attempt.lease_expires_at >= now
 
 
 def _claim_obstacle(restore: Restore, *, attempt: RankAttempt, generation: int) -> str | None:

@@ -71,7 +71,13 @@ def release(
     settings: Settings,
     now: datetime,
 ) -> None:
-    """From now on the pages are not visible; the ranks are told to give them back."""
+    """From now on the pages are not visible; the ranks are told to give them back.
+
+    Readbacks that are still open end: a rank that has given its pages back cannot answer.
+    """
+    for readback in repository.lock_open_readbacks(session, restore_id=restore.id):
+        readback.ended_at = now
+        readback.problem = {"code": "gone", "detail": f"the pages were given back: {reason}"}
     restore.state = "releasing"
     restore.release_reason = reason
     _note(session, restore=restore, kind="releasing", detail=reason)
