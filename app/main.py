@@ -19,6 +19,7 @@ from app.images.api import router as images
 from app.layouts.api import router as layouts
 from app.ledger.api import router as ledger
 from app.ledger.service.signing import load_signer
+from app.manifests.api import manifest_router as manifests
 from app.manifests.api import node_router as inventories
 from app.manifests.api import router as snapshots
 from app.nodes.api import router as nodes
@@ -42,6 +43,7 @@ API_ROUTERS: Final = (
     inventories,
     layouts,
     snapshots,
+    manifests,
     sources,
     images,
     restores,

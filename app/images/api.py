@@ -1,8 +1,9 @@
 """Routes of images."""
 
+from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.core.image import ConfigId, ImageDigests, IndexDigest, ManifestDigest
 from app.images import service
@@ -11,9 +12,19 @@ from app.web.deps import ImagesReader, ImagesWriter, ReadSession, WriteSession
 from app.web.etag import conditional_json
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
-from app.web.schemas import TotalResource
+from app.web.schemas import Hex64, TotalResource
 
 router = APIRouter(prefix="/api/v1/images", tags=["images"])
+
+
+def digest_filters(
+    config_id: Annotated[Hex64 | None, Query(description="SHA-256 of the image configuration")] = None,
+    manifest_digest: Annotated[Hex64 | None, Query(description="SHA-256 of one platform's manifest")] = None,
+    index_digest: Annotated[Hex64 | None, Query(description="SHA-256 of a multi-platform index")] = None,
+) -> dict[str, str]:
+    """The digests a list is filtered by, each of its own kind."""
+    asked = {"config_id": config_id, "manifest_digest": manifest_digest, "index_digest": index_digest}
+    return {kind: value for kind, value in asked.items() if value is not None}
 
 
 def _digests(body: ImageBody) -> ImageDigests:
@@ -31,7 +42,7 @@ def _digests(body: ImageBody) -> ImageDigests:
     status_code=201,
     responses={
         200: {"model": ImageResource, "description": "Already there"},
-        **problem_responses("document-refused", "conflict", "not-found"),
+        **problem_responses("document-refused", "digests-mixed", "conflict", "not-found"),
     },
 )
 def register_image(
@@ -55,13 +66,20 @@ def register_image(
     operation_id="list_images",
     summary="List images, newest first",
     response_model=ImageList,
-    responses=problem_responses("page-token-invalid"),
+    responses=problem_responses("page-token-invalid", "page-size-invalid", "digests-mixed"),
 )
-def list_images(request: Request, _principal: ImagesReader, session: ReadSession, page: PageDep) -> Response:
-    rows = service.list_images(session, after=page.after, limit=page.size + 1)
+def list_images(
+    request: Request,
+    _principal: ImagesReader,
+    session: ReadSession,
+    page: PageDep,
+    digests: Annotated[dict[str, str], Depends(digest_filters)],
+) -> Response:
+    service.check_kinds(session, digests=digests)
+    rows = service.list_images(session, digests=digests, after=page.after, limit=page.size + 1)
     shown, token = next_token(page, rows)
     images = [ImageResource.model_validate(row) for row in shown]
-    total = TotalResource.model_validate(service.count_images(session))
+    total = TotalResource.model_validate(service.count_images(session, digests=digests))
     return conditional_json(request, ImageList(images=images, next_page_token=token, total=total))
 
 

@@ -15,6 +15,12 @@ def find_images(session: Session, *, digests: dict[str, str]) -> list[Image]:
     return list(session.scalars(select(Image).options(joinedload(Image.source)).where(same)))
 
 
+def images_with_any(session: Session, *, digest: str) -> list[Image]:
+    """Images that have this digest, as whichever of the three."""
+    kinds = (Image.config_id, Image.manifest_digest, Image.index_digest)
+    return list(session.scalars(select(Image).where(or_(*(kind == digest for kind in kinds)))))
+
+
 def add_image(session: Session, *, image: Image) -> None:
     session.add(image)
     session.flush()
@@ -25,16 +31,19 @@ def get_image(session: Session, *, image_id: UUID) -> Image | None:
     return session.scalars(query).one_or_none()
 
 
-def list_images(session: Session, *, after: Cursor | None, limit: int) -> list[Image]:
-    query = _newest_first().options(joinedload(Image.source))
+def list_images(
+    session: Session, *, digests: dict[str, str], after: Cursor | None, limit: int
+) -> list[Image]:
+    query = _newest_first(digests).options(joinedload(Image.source))
     if after is not None:
         query = query.where(tuple_(Image.created_at, Image.id) < (after.created_at, after.id))
     return list(session.scalars(query.limit(limit)))
 
 
-def count_images(session: Session) -> Total:
-    return count_rows(session, _newest_first())
+def count_images(session: Session, *, digests: dict[str, str]) -> Total:
+    return count_rows(session, _newest_first(digests))
 
 
-def _newest_first() -> Select[Image]:
-    return select(Image).order_by(Image.created_at.desc(), Image.id.desc())
+def _newest_first(digests: dict[str, str]) -> Select[Image]:
+    query = select(Image).where(*(getattr(Image, kind) == value for kind, value in digests.items()))
+    return query.order_by(Image.created_at.desc(), Image.id.desc())

@@ -36,7 +36,7 @@ class ImageResource(Resource):
     config_id: str | None
     manifest_digest: str | None
     index_digest: str | None
-    origin: str
+    origin: Literal["registered", "imported-record"]
     record: str | None
     source: SourceResource | None
     created_at: datetime

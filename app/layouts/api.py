@@ -11,12 +11,12 @@ from app.models import Layout
 from app.web.body import json_document, raw_body
 from app.web.deps import ReadSession, RestoresReader, RestoresWriter, WriteSession
 from app.web.etag import conditional_json
+from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64
 
 router = APIRouter(prefix="/api/v1/layouts", tags=["layouts"])
 
-LISTED: Final = 200
 LARGEST_BYTES: Final = 4 * 1024 * 1024
 EXAMPLE: Final = {
     "groups": [
@@ -70,13 +70,17 @@ def register_layout(
 @router.get(
     "",
     operation_id="list_layouts",
-    summary="List the newest layouts",
+    summary="List layouts, newest first",
     response_model=LayoutList,
-    responses=problem_responses(),
+    responses=problem_responses("page-token-invalid", "page-size-invalid"),
 )
-def list_layouts(request: Request, _principal: RestoresReader, session: ReadSession) -> Response:
-    rows = service.list_layouts(session, limit=LISTED)
-    return conditional_json(request, LayoutList(layouts=[LayoutSummary.model_validate(row) for row in rows]))
+def list_layouts(
+    request: Request, _principal: RestoresReader, session: ReadSession, page: PageDep
+) -> Response:
+    rows = service.list_layouts(session, after=page.after, limit=page.size + 1)
+    shown, token = next_token(page, rows)
+    layouts = [LayoutSummary.model_validate(row) for row in shown]
+    return conditional_json(request, LayoutList(layouts=layouts, next_page_token=token))
 
 
 @router.get(

@@ -1,10 +1,11 @@
 """SQL of layouts."""
 
-from sqlalchemy import select
+from sqlalchemy import select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from app.models import Layout
+from app.web.paging import Cursor
 
 
 def get_layout(session: Session, *, sha256: str) -> Layout | None:
@@ -17,5 +18,8 @@ def add_layout(session: Session, *, layout: dict[str, object]) -> bool:
     return session.execute(statement).scalar_one_or_none() is not None
 
 
-def list_layouts(session: Session, *, limit: int) -> list[Layout]:
-    return list(session.scalars(select(Layout).order_by(Layout.created_at.desc()).limit(limit)))
+def list_layouts(session: Session, *, after: Cursor | None, limit: int) -> list[Layout]:
+    query = select(Layout).order_by(Layout.created_at.desc(), Layout.sha256.desc()).limit(limit)
+    if after is not None:
+        query = query.where(tuple_(Layout.created_at, Layout.sha256) < (after.created_at, after.id))
+    return list(session.scalars(query))

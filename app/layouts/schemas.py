@@ -20,3 +20,4 @@ class LayoutDetail(LayoutSummary):
 
 class LayoutList(Resource):
     layouts: list[LayoutSummary]
+    next_page_token: str = ""

@@ -7,6 +7,7 @@ from app.errors import NotFound
 from app.layouts import repository
 from app.ledger import service as ledger
 from app.models import Layout
+from app.web.paging import Cursor
 
 
 def register_layout(session: Session, *, raw: bytes, by: str) -> tuple[Layout, bool]:
@@ -44,9 +45,9 @@ def get_layout(session: Session, *, sha256: str) -> Layout:
     return row
 
 
-def list_layouts(session: Session, *, limit: int) -> list[Layout]:
-    """The newest layouts."""
-    return repository.list_layouts(session, limit=limit)
+def list_layouts(session: Session, *, after: Cursor | None, limit: int) -> list[Layout]:
+    """Layouts, newest first."""
+    return repository.list_layouts(session, after=after, limit=limit)
 
 
 def parsed(row: Layout) -> PageLayout:

@@ -1,11 +1,14 @@
-"""Routes of inventories (for nodes) and snapshots (for clients)."""
+"""Routes of inventories (for nodes), of snapshots and their root documents (for clients)."""
 
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from app.db.session import database_time
 from app.manifests import service
 from app.manifests.schemas import (
+    DocumentDetail,
+    DocumentList,
     DocumentResource,
     InventoryBody,
     InventoryResource,
@@ -16,16 +19,19 @@ from app.manifests.schemas import (
     SnapshotList,
     SnapshotResource,
 )
+from app.models import ManifestLocation
+from app.nodes import service as nodes
 from app.web.auth import check_node
 from app.web.body import json_document, raw_body
 from app.web.deps import NodeReporter, ReadSession, RestoresReader, SettingsDep, WriteSession
-from app.web.etag import conditional_json
+from app.web.etag import conditional, conditional_json
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64, NodeName, TotalResource
 
 node_router = APIRouter(prefix="/api/v1/nodes/{name}", tags=["nodes"])
 router = APIRouter(prefix="/api/v1/snapshots", tags=["snapshots"])
+manifest_router = APIRouter(prefix="/api/v1/manifests", tags=["snapshots"])
 
 # Store format §19: a root document is at most 16 MiB.
 LARGEST_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
@@ -96,19 +102,23 @@ def pin_document(
     return PinResource(sha256=sha256, pinned=True)
 
 
+def _place(place: ManifestLocation, *, away: bool) -> PlaceResource:
+    return PlaceResource(
+        node=place.node.name,
+        away=away,
+        root_path=place.root_path,
+        root_document_sha256=place.root_document_sha256,
+        pinned=place.root_document.pin is not None,
+        first_seen_at=place.first_seen_at,
+    )
+
+
 def _resource(snapshot: service.Snapshot) -> SnapshotResource:
     ranks = [
         RankResource(
             rank=rank,
             places=[
-                PlaceResource(
-                    node=place.node.name,
-                    away=place.node.name in snapshot.away,
-                    root_path=place.root_path,
-                    root_document_sha256=place.root_document_sha256,
-                    pinned=place.root_document.pin is not None,
-                    first_seen_at=place.first_seen_at,
-                )
+                _place(place, away=place.node.name in snapshot.away)
                 for place in snapshot.places.get(rank, ())
             ],
         )
@@ -169,3 +179,61 @@ def get_snapshot(
         silence_s=settings.node_silence_s,
     )
     return conditional_json(request, _resource(snapshot))
+
+
+@manifest_router.get(
+    "",
+    operation_id="list_manifests",
+    summary="List root documents, newest first",
+    response_model=DocumentList,
+    responses=problem_responses("page-token-invalid", "page-size-invalid"),
+)
+def list_manifests(
+    request: Request,
+    _principal: RestoresReader,
+    session: ReadSession,
+    page: PageDep,
+    context_digest: Annotated[Hex64 | None, Query(description="only those of this token prefix")] = None,
+) -> Response:
+    rows = service.list_documents(
+        session, context_digest=context_digest, after=page.after, limit=page.size + 1
+    )
+    shown, token = next_token(page, rows)
+    manifests = [DocumentResource.model_validate(row) for row in shown]
+    return conditional_json(request, DocumentList(manifests=manifests, next_page_token=token))
+
+
+@manifest_router.get(
+    "/{sha256}",
+    operation_id="get_manifest",
+    summary="One root document and where it is now",
+    response_model=DocumentDetail,
+    responses=problem_responses("not-found"),
+)
+def get_manifest(
+    sha256: Hex64, request: Request, _principal: RestoresReader, session: ReadSession, settings: SettingsDep
+) -> Response:
+    document = DocumentResource.model_validate(service.get_document(session, sha256=sha256))
+    now = database_time(session)
+    places = [
+        _place(place, away=nodes.is_away(place.node, now=now, silence_s=settings.node_silence_s))
+        for place in service.places_of(session, sha256=sha256)
+    ]
+    return conditional_json(request, DocumentDetail(**dict(document), places=places))
+
+
+@manifest_router.get(
+    "/{sha256}/document",
+    operation_id="get_manifest_document",
+    summary="The root document itself, byte for byte",
+    response_class=Response,
+    responses={
+        200: {"content": {"application/json": {"schema": {"type": "object"}}}},
+        **problem_responses("not-found"),
+    },
+)
+def get_manifest_document(
+    sha256: Hex64, request: Request, _principal: RestoresReader, session: ReadSession
+) -> Response:
+    row = service.get_document(session, sha256=sha256)
+    return conditional(request, row.document, media_type="application/json", fixed=True)

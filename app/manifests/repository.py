@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Select, and_, literal, select, true, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Session, contains_eager
+from sqlalchemy.orm import Session, contains_eager, defer
 
 from app.models import ManifestLocation, ManifestPin, Node, RootDocument, SnapshotRow
 from app.web.paging import Cursor, Total, count_rows
@@ -54,6 +54,25 @@ def pinned_documents(session: Session, *, digests: Collection[str]) -> set[str]:
     """Those of these documents that passed a complete check."""
     column = ManifestPin.root_document_sha256
     return set(session.scalars(select(column).where(column.in_(digests))))
+
+
+def list_documents(
+    session: Session, *, context_digest: str | None, after: Cursor | None, limit: int
+) -> list[RootDocument]:
+    """Root documents, newest first, without their bytes."""
+    row = RootDocument
+    query = select(row).options(defer(row.document)).order_by(row.created_at.desc(), row.sha256.desc())
+    if context_digest is not None:
+        query = query.where(row.context_digest == context_digest)
+    if after is not None:
+        query = query.where(tuple_(row.created_at, row.sha256) < (after.created_at, after.id))
+    return list(session.scalars(query.limit(limit)))
+
+
+def places_of(session: Session, *, sha256: str) -> list[ManifestLocation]:
+    """Where a root document is now, by node and path."""
+    query = _places().where(ManifestLocation.root_document_sha256 == sha256)
+    return list(session.scalars(query.order_by(Node.name, ManifestLocation.root_path)))
 
 
 def get_document(session: Session, *, sha256: str) -> RootDocument | None:

@@ -1,7 +1,7 @@
 """JSON shapes of root documents, inventories and snapshots."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -56,7 +56,9 @@ class PinResource(Resource):
 
 class DocumentResource(Resource):
     sha256: Hex64
-    kind: str = Field(description="what it is: page_snapshot, page_delta, manifest (legacy chunks)")
+    kind: Literal["page_snapshot", "page_delta", "manifest"] = Field(
+        description="what it is; `manifest` is one of legacy chunks"
+    )
     context_digest: str
     storage_key: str
     rank: int
@@ -67,6 +69,11 @@ class DocumentResource(Resource):
     created_at: datetime
 
 
+class DocumentList(Resource):
+    manifests: list[DocumentResource]
+    next_page_token: str = ""
+
+
 class PlaceResource(Resource):
     node: NodeName
     away: bool
@@ -74,6 +81,10 @@ class PlaceResource(Resource):
     root_document_sha256: str
     pinned: bool = Field(description="passed a complete check: every object and the stream digest")
     first_seen_at: datetime
+
+
+class DocumentDetail(DocumentResource):
+    places: list[PlaceResource] = Field(description="where it is now")
 
 
 class RankResource(Resource):

@@ -201,6 +201,18 @@ def get_document(session: Session, *, sha256: str) -> RootDocument:
     return row
 
 
+def list_documents(
+    session: Session, *, context_digest: str | None, after: Cursor | None, limit: int
+) -> list[RootDocument]:
+    """Root documents, newest first, of one context digest or of all."""
+    return repository.list_documents(session, context_digest=context_digest, after=after, limit=limit)
+
+
+def places_of(session: Session, *, sha256: str) -> list[ManifestLocation]:
+    """Where a root document is now."""
+    return repository.places_of(session, sha256=sha256)
+
+
 def parsed(row: RootDocument) -> PageRoot:
     """The core's value of a stored root document."""
     return parse_page_root(row.document, context_digest=Digest(row.context_digest))

@@ -1,16 +1,20 @@
 """Routes of nodes: what a node's agent and rank workers say, and what clients read."""
 
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
+from sqlalchemy.orm import Session
 
 from app.core.runtime import Runtime
 from app.db.session import database_time
-from app.models import Node
+from app.models import Device, Node, RankAttempt
 from app.nodes import service
 from app.nodes.schemas import (
+    DeviceList,
     DeviceName,
     DeviceResource,
+    HolderResource,
     NodeBody,
     NodeList,
     NodeResource,
@@ -20,35 +24,45 @@ from app.nodes.schemas import (
 from app.web.auth import check_node
 from app.web.deps import NodeReporter, NodesReader, ReadSession, SettingsDep, WriteSession
 from app.web.etag import conditional_json
+from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import NodeName
 
 router = APIRouter(prefix="/api/v1/nodes", tags=["nodes"])
 
 
-def _resource(node: Node, *, now: datetime, silence_s: float) -> NodeResource:
-    devices = [
-        DeviceResource(
-            name=device.name,
-            kind=device.kind,
-            queue=device.queue,
-            pool_bytes=device.pool_bytes,
-            generation=device.generation,
-            runtime=device.runtime,
-            worker_started_at=device.worker_started_at,
-            last_task_at=device.last_task_at,
-            busy=device.held_by is not None,
-        )
-        for device in node.devices
-    ]
-    return NodeResource(
-        name=node.name,
-        created_at=node.created_at,
-        last_seen_at=node.last_seen_at,
-        scanned_at=node.scanned_at,
-        away=service.is_away(node, now=now, silence_s=silence_s),
-        devices=devices,
+def _device(device: Device, *, holders: Mapping[UUID, RankAttempt]) -> DeviceResource:
+    taken = ("name", "kind", "queue", "pool_bytes", "generation", "runtime", "worker_started_at")
+    holder = holders.get(device.held_by) if device.held_by else None
+    return DeviceResource.model_validate(
+        {name: getattr(device, name) for name in (*taken, "last_task_at")}
+        | {"busy": device.held_by is not None, "held_by": _holder(holder) if holder else None}
     )
+
+
+def _holder(attempt: RankAttempt) -> HolderResource:
+    return HolderResource(
+        attempt_id=attempt.id,
+        restore_id=attempt.restore_id,
+        rank=attempt.rank,
+        lease_expires_at=attempt.lease_expires_at,
+    )
+
+
+def _resources(session: Session, nodes: Sequence[Node], *, silence_s: float) -> list[NodeResource]:
+    now = database_time(session)
+    holders = service.holders(session, devices=[device for node in nodes for device in node.devices])
+    return [
+        NodeResource(
+            name=node.name,
+            created_at=node.created_at,
+            last_seen_at=node.last_seen_at,
+            scanned_at=node.scanned_at,
+            away=service.is_away(node, now=now, silence_s=silence_s),
+            devices=[_device(device, holders=holders) for device in node.devices],
+        )
+        for node in nodes
+    ]
 
 
 @router.put(
@@ -66,7 +80,7 @@ def register_node(
         for device in body.devices
     ]
     node = service.register_node(session, name=name, devices=statements, by=principal.name)
-    return _resource(node, now=database_time(session), silence_s=settings.node_silence_s)
+    return _resources(session, [node], silence_s=settings.node_silence_s)[0]
 
 
 @router.post(
@@ -95,18 +109,17 @@ def start_worker(
 @router.get(
     "",
     operation_id="list_nodes",
-    summary="All nodes with their devices",
+    summary="List nodes with their devices, newest first",
     response_model=NodeList,
-    responses=problem_responses(),
+    responses=problem_responses("page-token-invalid", "page-size-invalid"),
 )
 def list_nodes(
-    request: Request, _principal: NodesReader, session: ReadSession, settings: SettingsDep
+    request: Request, _principal: NodesReader, session: ReadSession, settings: SettingsDep, page: PageDep
 ) -> Response:
-    now = database_time(session)
-    nodes = [
-        _resource(node, now=now, silence_s=settings.node_silence_s) for node in service.list_nodes(session)
-    ]
-    return conditional_json(request, NodeList(nodes=nodes))
+    rows = service.list_nodes(session, after=page.after, limit=page.size + 1)
+    shown, token = next_token(page, rows)
+    nodes = _resources(session, shown, silence_s=settings.node_silence_s)
+    return conditional_json(request, NodeList(nodes=nodes, next_page_token=token))
 
 
 @router.get(
@@ -120,5 +133,33 @@ def get_node(
     name: NodeName, request: Request, _principal: NodesReader, session: ReadSession, settings: SettingsDep
 ) -> Response:
     node = service.get_node(session, name=name)
-    now = database_time(session)
-    return conditional_json(request, _resource(node, now=now, silence_s=settings.node_silence_s))
+    return conditional_json(request, _resources(session, [node], silence_s=settings.node_silence_s)[0])
+
+
+@router.get(
+    "/{name}/devices",
+    operation_id="list_devices",
+    summary="All devices of a node by name, with what each does now",
+    response_model=DeviceList,
+    responses=problem_responses("not-found"),
+)
+def list_devices(name: NodeName, request: Request, _principal: NodesReader, session: ReadSession) -> Response:
+    devices = service.get_node(session, name=name).devices
+    holders = service.holders(session, devices=devices)
+    return conditional_json(
+        request, DeviceList(devices=[_device(device, holders=holders) for device in devices])
+    )
+
+
+@router.get(
+    "/{name}/devices/{device}",
+    operation_id="get_device",
+    summary="One device: its worker's generation, its last task, who holds it until when",
+    response_model=DeviceResource,
+    responses=problem_responses("not-found"),
+)
+def get_device(
+    name: NodeName, device: DeviceName, request: Request, _principal: NodesReader, session: ReadSession
+) -> Response:
+    found = service.get_device(session, node_name=name, device_name=device)
+    return conditional_json(request, _device(found, holders=service.holders(session, devices=[found])))

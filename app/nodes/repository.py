@@ -4,11 +4,12 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID, uuid4
 
-from sqlalchemy import select, update
+from sqlalchemy import select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, joinedload, selectinload
 
-from app.models import Device, Node
+from app.models import Device, Node, RankAttempt
+from app.web.paging import Cursor
 
 
 def node_by_name(session: Session, *, name: str) -> Node | None:
@@ -16,8 +17,20 @@ def node_by_name(session: Session, *, name: str) -> Node | None:
     return session.scalars(query).one_or_none()
 
 
-def list_nodes(session: Session) -> list[Node]:
-    return list(session.scalars(select(Node).options(selectinload(Node.devices)).order_by(Node.name)))
+def list_nodes(session: Session, *, after: Cursor | None, limit: int) -> list[Node]:
+    query = select(Node).options(selectinload(Node.devices)).order_by(Node.created_at.desc(), Node.id.desc())
+    if after is not None:
+        query = query.where(tuple_(Node.created_at, Node.id) < (after.created_at, after.id))
+    return list(session.scalars(query.limit(limit)))
+
+
+def device_by_name(session: Session, *, node_name: str, name: str) -> Device | None:
+    query = select(Device).join(Device.node).where(Node.name == node_name, Device.name == name)
+    return session.scalars(query).one_or_none()
+
+
+def attempts(session: Session, *, ids: Collection[UUID]) -> dict[UUID, RankAttempt]:
+    return {row.id: row for row in session.scalars(select(RankAttempt).where(RankAttempt.id.in_(ids)))}
 
 
 def device_registrations(session: Session, *, node_id: UUID) -> dict[UUID, tuple[object, ...]]:

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
@@ -49,16 +50,30 @@ class WorkerBody(Body):
     ]
 
 
+class HolderResource(Resource):
+    """The rank attempt that has a device now."""
+
+    attempt_id: UUID
+    restore_id: UUID
+    rank: int
+    lease_expires_at: datetime | None = Field(description="none before its worker has claimed it")
+
+
 class DeviceResource(Resource):
     name: DeviceName
-    kind: str
+    kind: Literal["host", "cuda"]
     queue: str
     pool_bytes: int
-    generation: int
-    runtime: dict[str, Any] | None
+    generation: int = Field(description="counts the rank workers that have served it")
+    runtime: dict[str, Any] | None = Field(description="what its rank worker measured of itself")
     worker_started_at: datetime | None
-    last_task_at: datetime | None
+    last_task_at: datetime | None = Field(description="when its rank worker last consumed a task")
     busy: bool
+    held_by: HolderResource | None
+
+
+class DeviceList(Resource):
+    devices: list[DeviceResource]
 
 
 class NodeResource(Resource):
@@ -72,6 +87,7 @@ class NodeResource(Resource):
 
 class NodeList(Resource):
     nodes: list[NodeResource]
+    next_page_token: str = ""
 
 
 class WorkerResource(Resource):

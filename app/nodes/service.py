@@ -11,9 +11,10 @@ from sqlalchemy.orm import Session
 from app.db.session import database_time
 from app.errors import NotFound
 from app.ledger import service as ledger
-from app.models import Device, Node
+from app.models import Device, Node, RankAttempt
 from app.nodes import repository
 from app.queue import device_queue
+from app.web.paging import Cursor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +101,27 @@ def get_node(session: Session, *, name: str) -> Node:
     return node
 
 
-def list_nodes(session: Session) -> list[Node]:
-    """All nodes by name, with their devices."""
-    return repository.list_nodes(session)
+def list_nodes(session: Session, *, after: Cursor | None, limit: int) -> list[Node]:
+    """Nodes, newest first, with their devices."""
+    return repository.list_nodes(session, after=after, limit=limit)
+
+
+def get_device(session: Session, *, node_name: str, device_name: str) -> Device:
+    """A device by its node's name and its own.
+
+    Raises:
+        NotFound: the node has no such device.
+    """
+    device = repository.device_by_name(session, node_name=node_name, name=device_name)
+    if device is None:
+        raise NotFound(f"device {node_name}/{device_name}: not registered")
+    return device
+
+
+def holders(session: Session, *, devices: Sequence[Device]) -> dict[UUID, RankAttempt]:
+    """The rank attempts that have these devices now, by id."""
+    held = [device.held_by for device in devices if device.held_by is not None]
+    return repository.attempts(session, ids=held) if held else {}
 
 
 def is_away(node: Node, *, now: datetime, silence_s: float) -> bool:

@@ -1,12 +1,14 @@
 """Strong ETags on everything that is read; 304 for who has it already, 412 for who knows an older one."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Depends, Header, Request, Response
 from pydantic import BaseModel
 
 from app.core.digest import sha256
 from app.errors import PreconditionFailed, PreconditionRequired
+
+IMMUTABLE: Final = "private, max-age=31536000, immutable"
 
 
 def etag_of(body: bytes) -> str:
@@ -22,10 +24,16 @@ def matches(header: str | None, *, etag: str) -> bool:
     return "*" in candidates or etag in candidates
 
 
-def conditional(request: Request, body: bytes, *, media_type: str, status: int = 200) -> Response:
-    """The body with its ETag, or 304 without one."""
+def conditional(
+    request: Request, body: bytes, *, media_type: str, status: int = 200, fixed: bool = False
+) -> Response:
+    """The body with its ETag, or 304 without one.
+
+    Args:
+        fixed: what stands under this address never changes; it is named by its digest.
+    """
     etag = etag_of(body)
-    headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
+    headers = {"ETag": etag, "Cache-Control": IMMUTABLE if fixed else "private, no-cache"}
     if matches(request.headers.get("if-none-match"), etag=etag):
         return Response(status_code=304, headers=headers)
     return Response(body, status_code=status, media_type=media_type, headers=headers)

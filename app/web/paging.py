@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Final, Protocol, TypeVar
+from typing import Annotated, Any, Final, Protocol, TypeVar, runtime_checkable
 from uuid import UUID
 
 from fastapi import Depends, Query, Request
@@ -19,16 +19,20 @@ from app.errors import BadRequest
 
 DEFAULT_SIZE: Final = 50
 LARGEST_SIZE: Final = 200
+DIGEST_DIGITS: Final = 64
 # So far a list is counted; beyond that it has "1000+" rows, however many.
 COUNTED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """The last row of the page before: rows follow in descending (created_at, id)."""
+    """The last row of the page before: rows follow in descending (created_at, id).
+
+    `id` is a digest where rows are named by one.
+    """
 
     created_at: datetime
-    id: UUID
+    id: UUID | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,17 +74,29 @@ def count_rows(session: Session, query: Select[Any]) -> Total:
     return Total(count=min(found, COUNTED), is_exact=found <= COUNTED)
 
 
-class Keyed(Protocol):
-    """A row of a list: its place is (created_at, id)."""
+class Dated(Protocol):
+    """A row of a list."""
 
     @property
     def created_at(self) -> datetime: ...
+
+
+class Keyed(Dated, Protocol):
+    """A row of a list: its place is (created_at, id)."""
 
     @property
     def id(self) -> UUID: ...
 
 
-Row = TypeVar("Row", bound=Keyed)
+@runtime_checkable
+class Digested(Dated, Protocol):
+    """A row of a list: its place is (created_at, sha256)."""
+
+    @property
+    def sha256(self) -> str: ...
+
+
+Row = TypeVar("Row", bound=Keyed | Digested)
 
 
 def next_token(page: Page, rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
@@ -88,7 +104,9 @@ def next_token(page: Page, rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
     if len(rows) <= page.size:
         return rows, ""
     shown = rows[: page.size]
-    return shown, page.token(Cursor(created_at=shown[-1].created_at, id=shown[-1].id))
+    last = shown[-1]
+    name = last.sha256 if isinstance(last, Digested) else last.id
+    return shown, page.token(Cursor(created_at=last.created_at, id=name))
 
 
 def _mac(secret: bytes, *, scope: str, body: bytes) -> bytes:
@@ -108,7 +126,8 @@ def _read_token(text: str, *, secret: bytes, scope: str) -> Cursor:
             decode_canonical(raw[16:], subject="page token"), subject="page token", maximum=2
         )
         created_at, row_id = (expect_text(field, subject="page token") for field in fields)
-        return Cursor(created_at=datetime.fromisoformat(created_at), id=UUID(row_id))
+        row_name = row_id if len(row_id) == DIGEST_DIGITS else UUID(row_id)
+        return Cursor(created_at=datetime.fromisoformat(created_at), id=row_name)
     except (CoreError, ValueError) as error:
         raise refused from error
 

@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm.exc import StaleDataError
 from starlette.exceptions import HTTPException
@@ -176,6 +176,17 @@ def _of_stale(_: StaleDataError) -> AppError:
     return _Status(409, "the resource was changed meanwhile; ask again", code="conflict")
 
 
+def _of_integrity(error: IntegrityError) -> AppError:
+    """Two requests made the same thing at once, and this one was second."""
+    log.warning("conflict in the database: %s", type(error.orig).__name__)
+    return _Status(409, "the same thing was registered meanwhile; ask again", code="conflict")
+
+
+def _of_value(error: DataError) -> AppError:
+    log.warning("value the database cannot hold: %s", type(error.orig).__name__)
+    return _Status(422, "body: expected values the database can hold, found one it cannot", code="refused")
+
+
 def _of_database(error: Exception) -> AppError:
     log.error("database: %s", error)
     return _Status(
@@ -205,6 +216,8 @@ def install_problems(app: FastAPI) -> None:
         (RequestValidationError, _of_validation),
         (CoreError, _of_core),
         (StaleDataError, _of_stale),
+        (IntegrityError, _of_integrity),
+        (DataError, _of_value),
         (OperationalError, _of_database),
         (PoolTimeoutError, _of_database),
     ):
