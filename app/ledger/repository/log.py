@@ -1,19 +1,21 @@
 """SQL of the log: its end, its leaves, its nodes, its checkpoints."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import func, insert, literal, select, text, tuple_
+from sqlalchemy import BigInteger, Executable, Integer, case, func, insert, literal, select, text, tuple_
 from sqlalchemy.dialects.postgresql import insert as insert_or_leave
 from sqlalchemy.orm import Session
 
 from app.core.ledger.merkle import Node
+from app.ledger.repository.rows import microseconds
 from app.models import LedgerCheckpoint, LedgerLeaf, LedgerNode
 
 _LOCK: Final = 0x53504C47
 _STREAMED: Final = 200
+_HIGHEST: Final = 61
 
 # The newest leaf, and the nodes of the right edge above it: one look-up by primary key each.
 _EDGE: Final = text(
@@ -90,7 +92,16 @@ def size(session: Session) -> int:
 
 
 def hashes(session: Session, *, nodes: Sequence[Node]) -> dict[Node, bytes]:
-    """The hashes of these complete subtrees, single leaves included, in one question."""
+    """The hashes of these complete subtrees, single leaves included, in one question.
+
+    One that somebody made unreadable is left out.
+    """
+    found = {node: bytes_of(hashed) for node, hashed in texts(session, nodes=nodes).items()}
+    return {node: hashed for node, hashed in found.items() if isinstance(hashed, bytes)}
+
+
+def texts(session: Session, *, nodes: Sequence[Node]) -> dict[Node, str]:
+    """The same as they are stored."""
     leaves = [node.position for node in nodes if node.level == 0]
     above = [(node.level, node.position) for node in nodes if node.level > 0]
     of_leaves = select(literal(0).label("level"), LedgerLeaf.index, LedgerLeaf.leaf_hash).where(
@@ -99,7 +110,7 @@ def hashes(session: Session, *, nodes: Sequence[Node]) -> dict[Node, bytes]:
     row = LedgerNode
     of_nodes = select(row.level, row.position, row.hash).where(tuple_(row.level, row.position).in_(above))
     found = session.execute(of_leaves.union_all(of_nodes))
-    return {Node(level, position): bytes.fromhex(hashed) for level, position, hashed in found}
+    return {Node(level, position): hashed for level, position, hashed in found}
 
 
 def entries(session: Session, *, start: int, limit: int) -> list[LedgerLeaf]:
@@ -134,9 +145,64 @@ def add_checkpoint(session: Session, *, size: int, root: bytes, note: bytes) -> 
     session.execute(insert_or_leave(LedgerCheckpoint).values(**values).on_conflict_do_nothing())
 
 
-def stream_leaves(session: Session) -> Iterator[LedgerLeaf]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredLeaf:
+    """A leaf as it stands in the table, whatever somebody wrote there; `created_us` since 1970, as a text."""
+
+    index: int
+    kind: str
+    document: bytes
+    leaf_hash: str
+    created_us: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCheckpoint:
+    """A checkpoint as it stands in the table."""
+
+    size: int
+    root: str
+    note: bytes
+
+
+def stream_leaves(session: Session) -> Iterator[StoredLeaf]:
     """Every leaf by index, in bounded memory."""
-    query = select(LedgerLeaf).order_by(LedgerLeaf.index).execution_options(yield_per=_STREAMED)
-    for row in session.scalars(query):
-        session.expunge(row)
-        yield row
+    row = LedgerLeaf
+    at = microseconds(row.__table__.c.created_at)
+    query = select(row.index, row.kind, row.document, row.leaf_hash, at).order_by(row.index)
+    for index, kind, document, hashed, created_us in _streamed(session, query):
+        yield StoredLeaf(index=index, kind=kind, document=document, leaf_hash=hashed, created_us=created_us)
+
+
+def stream_nodes(session: Session) -> Generator[tuple[Node, str], None, None]:
+    """Every stored node in the order in which a growing tree completes them; impossible ones last."""
+    position = LedgerNode.position
+    level = func.least(func.greatest(LedgerNode.level, 0), _HIGHEST).cast(Integer)
+    largest = literal(2**_HIGHEST, BigInteger).op(">>")(level)
+    fits = LedgerNode.level.between(1, _HIGHEST) & position.between(0, largest - 1)
+    end = case((fits, (position + 1).op("<<")(level)), else_=literal(2**63 - 1, BigInteger))
+    query = select(LedgerNode.level, position, LedgerNode.hash).order_by(end, LedgerNode.level, position)
+    for found_level, found_position, hashed in _streamed(session, query):
+        yield Node(found_level, found_position), hashed
+
+
+def stream_checkpoints(session: Session) -> Generator[StoredCheckpoint, None, None]:
+    """Every stored checkpoint by size, in bounded memory."""
+    row = LedgerCheckpoint
+    query = select(row.size, row.root, row.note).order_by(row.size)
+    for found, root, note in _streamed(session, query):
+        yield StoredCheckpoint(size=found, root=root, note=note)
+
+
+def _streamed(session: Session, query: Executable) -> Generator[Any, None, None]:
+    """Rows from a cursor of the server's, which is closed with the iterator."""
+    with session.execute(query.execution_options(yield_per=_STREAMED)) as rows:
+        yield from rows
+
+
+def bytes_of(hashed: str) -> bytes | str:
+    """A stored hash as bytes, or the text itself where somebody wrote something else."""
+    try:
+        return bytes.fromhex(hashed)
+    except ValueError:
+        return hashed

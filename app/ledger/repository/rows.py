@@ -87,12 +87,13 @@ def _rows(session: Session, view: View, *, where: ColumnElement[bool] | None) ->
     query = select(_key(view).label("row_key"), *texts)
     if where is not None:
         query = query.where(where)
-    for row in session.execute(query.execution_options(yield_per=_STREAMED)):
-        values = {
-            name: None if text is None else (kind, text)
-            for name, kind, text in zip(view.columns, kinds, row[1:], strict=True)
-        }
-        yield row[0], row_digest(view.name, values=values)
+    with session.execute(query.execution_options(yield_per=_STREAMED)) as rows:
+        for row in rows:
+            values = {
+                name: None if text is None else (kind, text)
+                for name, kind, text in zip(view.columns, kinds, row[1:], strict=True)
+            }
+            yield row[0], row_digest(view.name, values=values)
 
 
 def _key(view: View) -> ColumnElement[str]:
@@ -125,8 +126,7 @@ def _text(column: ColumnElement[Any], *, kind: str) -> ColumnElement[Any]:
     """How each type is printed. Bytes as length and SHA-256: they need not travel to be compared."""
     match kind:
         case "microseconds":
-            # Not to_char, which has no word for infinity: whatever stands there must have a text.
-            return cast(func.trunc(cast(extract("epoch", column), Numeric) * _MICROSECONDS), Text)
+            return microseconds(column)
         case "bytes":
             digest = func.encode(func.pg_catalog.sha256(column), "hex")
             return cast(func.octet_length(column), Text).concat(literal(" ")).concat(digest)
@@ -134,6 +134,11 @@ def _text(column: ColumnElement[Any], *, kind: str) -> ColumnElement[Any]:
             return cast(func.array_to_json(column), Text)
         case _:
             return cast(column, Text)
+
+
+def microseconds(column: ColumnElement[Any]) -> ColumnElement[str]:
+    """An instant as whole microseconds since 1970, or the word Infinity, for which to_char has none."""
+    return cast(func.trunc(cast(extract("epoch", column), Numeric) * _MICROSECONDS), Text)
 
 
 def _identity(row: RowKey) -> tuple[Any, ...]:
