@@ -27,6 +27,7 @@ from app.queue import create_queue
 from app.restores.api.clients import router as restores
 from app.restores.api.ranks import router as ranks
 from app.restores.dispatch import CeleryRankMessages, RankMessages
+from app.restores.service.admission import Looks
 from app.sources.api import router as sources
 from app.web.auth import KeyAuthenticator, Principal
 from app.web.body import BodyLimit
@@ -79,6 +80,7 @@ def create_app(
     app.state.settings = settings
     app.state.database = database
     app.state.messages = messages or CeleryRankMessages(create_queue(settings))
+    app.state.admission_looks = Looks(database, messages=app.state.messages, settings=settings)
     app.state.page_secret = _page_secret(settings)
     app.state.ledger_signer = load_signer(settings)
     app.state.rate_limits = RateLimits(settings)

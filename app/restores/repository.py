@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import Select, func, or_, select, tuple_
+from sqlalchemy import Row, Select, func, or_, select, tuple_
 from sqlalchemy import Sequence as DatabaseSequence
 from sqlalchemy.orm import Session, joinedload, selectinload
 
@@ -62,6 +62,44 @@ def lock_restore(session: Session, *, restore_id: UUID) -> Restore | None:
     return session.scalars(fresh.execution_options(populate_existing=True)).one_or_none()
 
 
+def lock_restore_of(session: Session, *, attempt_id: UUID, exclusive: bool = True) -> UUID | None:
+    """Lock the row of an attempt's restore and nothing else: a word of one rank must not load all ranks.
+
+    Args:
+        exclusive: False where the restore is only to stay as it is, so that its ranks may do it side by side.
+    """
+    of_attempt = select(RankAttempt.restore_id).where(RankAttempt.id == attempt_id).scalar_subquery()
+    query = select(Restore.id).where(Restore.id == of_attempt).with_for_update(read=not exclusive)
+    return session.execute(query).scalar_one_or_none()
+
+
+def lock_devices_of(session: Session, *, restore_id: UUID) -> None:
+    """Lock the devices of all ranks of a restore in the order of their ids."""
+    query = (
+        select(Device.id)
+        .join(RankAttempt, RankAttempt.device_id == Device.id)
+        .where(RankAttempt.restore_id == restore_id)
+        .order_by(Device.id)
+        .with_for_update(of=Device)
+    )
+    session.execute(query).all()
+
+
+def rank_states(session: Session, *, restore_id: UUID) -> Sequence[Row[str, str | None, int | None, bool]]:
+    """The different (state, outcome, acknowledged epoch, ended) of a restore's ranks, each once."""
+    ended = RankAttempt.ended_at.is_not(None)
+    row = (RankAttempt.state, RankAttempt.outcome, RankAttempt.acknowledged_epoch, ended)
+    return session.execute(select(*row).where(RankAttempt.restore_id == restore_id).distinct()).all()
+
+
+def holds_pages(session: Session, *, restore_id: UUID) -> bool:
+    """Whether some rank of a restore has not given its pages back."""
+    query = select(RankAttempt.id).where(
+        RankAttempt.restore_id == restore_id, RankAttempt.pages_released_at.is_(None)
+    )
+    return session.execute(query.limit(1)).first() is not None
+
+
 def list_restores(
     session: Session, *, after: Cursor | None, limit: int, state: str | None, outcome: str | None
 ) -> list[Restore]:
@@ -90,14 +128,22 @@ def retry_of(session: Session, *, restore_id: UUID) -> UUID | None:
     return session.scalars(select(Restore.id).where(Restore.retry_of_id == restore_id)).one_or_none()
 
 
-def waiting_restores(session: Session, *, limit: int) -> list[UUID]:
-    query = (
-        select(Restore.id)
+def waiting_restores(session: Session, *, limit: int) -> list[tuple[UUID, frozenset[UUID]]]:
+    """The oldest waiting restores and the devices each of them wants."""
+    oldest = (
+        select(Restore.id, Restore.created_at)
         .where(Restore.state == "waiting")
         .order_by(Restore.created_at, Restore.id)
         .limit(limit)
+        .subquery()
     )
-    return list(session.scalars(query))
+    query = (
+        select(oldest.c.id, func.array_agg(RankAttempt.device_id))
+        .join(RankAttempt, RankAttempt.restore_id == oldest.c.id)
+        .group_by(oldest.c.id, oldest.c.created_at)
+        .order_by(oldest.c.created_at, oldest.c.id)
+    )
+    return [(restore_id, frozenset(wanted)) for restore_id, wanted in session.execute(query)]
 
 
 def pool_bytes_held(session: Session, *, device_ids: Sequence[UUID]) -> dict[UUID, int]:

@@ -1,6 +1,6 @@
 """Who asks, and what they may do: scopes, principals and the dependencies that check them."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -97,10 +97,10 @@ def _stranger(request: Request, found: str, *, code: str) -> Unauthenticated:
     return Unauthenticated(f"Authorization: {found}", code=code, headers=headers)
 
 
-def requires(scope: Scope) -> Callable[[Principal], Principal]:
+def requires(scope: Scope) -> Callable[[Principal], Awaitable[Principal]]:
     """A dependency: the principal, if it holds `scope`."""
 
-    def check(principal: Annotated[Principal, Depends(current_principal)]) -> Principal:
+    async def check(principal: Annotated[Principal, Depends(current_principal)]) -> Principal:
         return check_scope(principal, scope=scope)
 
     check.__name__ = f"requires_{scope.name.lower()}"

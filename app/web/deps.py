@@ -11,12 +11,13 @@ from app.db.session import Database
 from app.web.auth import Principal, Scope, requires
 
 
-def get_database(request: Request) -> Database:
+# Async, as everything is that only picks something up: a plain function would be a hop to another thread.
+async def get_database(request: Request) -> Database:
     database: Database = request.app.state.database
     return database
 
 
-def get_settings(request: Request) -> Settings:
+async def get_settings(request: Request) -> Settings:
     settings: Settings = request.app.state.settings
     return settings
 

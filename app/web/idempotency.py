@@ -41,7 +41,7 @@ class Answer:
         return Response(body, status_code=self.status, media_type="application/json", headers=headers)
 
 
-def idempotency_key(
+async def idempotency_key(
     key: Annotated[
         str | None,
         Header(alias="Idempotency-Key", description="A new UUID per wanted effect; kept for 24 hours"),

@@ -132,7 +132,7 @@ def _read_token(text: str, *, secret: bytes, scope: str) -> Cursor:
         raise refused from error
 
 
-def page(
+async def page(
     request: Request,
     page_size: Annotated[
         int,

@@ -10,7 +10,7 @@ from app.errors import FieldProblem, Refused
 from app.web.auth import Principal, current_principal
 
 
-def known_query(request: Request, _principal: Annotated[Principal, Depends(current_principal)]) -> None:
+async def known_query(request: Request, _principal: Annotated[Principal, Depends(current_principal)]) -> None:
     """Return if the route knows every query parameter of the request; strangers are told nothing (401).
 
     Raises:

@@ -7,13 +7,13 @@ from fastapi import Depends, Request
 from sqlalchemy.orm import Session
 
 from app.config import Settings
-from app.db.session import Database
 from app.restores.dispatch import RankMessages
-from app.restores.service.admission import admit_after_commit
-from app.web.deps import DatabaseDep, SettingsDep
+from app.restores.service.admission import Looks
+from app.web.deps import SettingsDep
 
 
-def get_messages(request: Request) -> RankMessages:
+# Async, as everything is that only picks something up: a plain function would be a hop to another thread.
+async def get_messages(request: Request) -> RankMessages:
     messages: RankMessages = request.app.state.messages
     return messages
 
@@ -25,17 +25,17 @@ MessagesDep = Annotated[RankMessages, Depends(get_messages)]
 class Admission:
     """What a request needs to have the queue looked at once it is done."""
 
-    database: Database
+    looks: Looks
     messages: RankMessages
     settings: Settings
 
     def look_after(self, session: Session) -> None:
         """Look at the queue after the commit of `session`: it has added a restore or freed devices."""
-        admit_after_commit(session, database=self.database, messages=self.messages, settings=self.settings)
+        self.looks.look_after(session)
 
 
-def get_admission(database: DatabaseDep, messages: MessagesDep, settings: SettingsDep) -> Admission:
-    return Admission(database=database, messages=messages, settings=settings)
+async def get_admission(request: Request, messages: MessagesDep, settings: SettingsDep) -> Admission:
+    return Admission(looks=request.app.state.admission_looks, messages=messages, settings=settings)
 
 
 AdmissionDep = Annotated[Admission, Depends(get_admission)]

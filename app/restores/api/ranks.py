@@ -42,7 +42,7 @@ REPORT_PROBLEMS: Final = (
 )
 
 
-def speaker(
+async def speaker(
     attempt_id: UUID,
     principal: NodeReporter,
     token: Annotated[int, Header(alias="Fencing-Token", ge=1, le=2**63 - 1, description="from the claim")],

@@ -1,6 +1,7 @@
 """Gang admission: the oldest waiting restore takes all its devices in one transaction, or none."""
 
 import logging
+import threading
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
@@ -32,33 +33,63 @@ def admit_waiting(session: Session, *, messages: RankMessages, settings: Setting
         The restores admitted.
     """
     repository.lock_admission(session)
-    spoken_for: set[UUID] = set()
+    waiting = repository.waiting_restores(session, limit=CONSIDERED)
+    # Whoever frees a device after this reading looks at the queue again once that is committed.
+    spoken_for = set(nodes.held_devices(session))
     admitted = []
-    for restore_id in repository.waiting_restores(session, limit=CONSIDERED):
-        restore = repository.lock_restore(session, restore_id=restore_id)
-        if restore is None or restore.state != "waiting":
-            continue
-        devices = nodes.lock_devices(session, ids=[attempt.device_id for attempt in restore.attempts])
-        if _all_free(session, restore=restore, devices=devices, spoken_for=spoken_for):
-            _admit(session, restore=restore, devices=devices, messages=messages, settings=settings)
-            admitted.append(restore.id)
-        spoken_for.update(device.id for device in devices)
+    for restore_id, wanted in waiting:
+        if spoken_for.isdisjoint(wanted) and _admitted(
+            session, restore_id=restore_id, messages=messages, settings=settings
+        ):
+            admitted.append(restore_id)
+        spoken_for |= wanted
     return admitted
 
 
-def admit_after_commit(
-    session: Session, *, database: Database, messages: RankMessages, settings: Settings
-) -> None:
-    """Look at the queue once this transaction is committed; if that fails, the timetable's look will do."""
+def _admitted(session: Session, *, restore_id: UUID, messages: RankMessages, settings: Settings) -> bool:
+    restore = repository.lock_restore(session, restore_id=restore_id)
+    if restore is None or restore.state != "waiting":
+        return False
+    devices = nodes.lock_devices(session, ids=[attempt.device_id for attempt in restore.attempts])
+    if not _all_free(session, restore=restore, devices=devices):
+        return False
+    _admit(session, restore=restore, devices=devices, messages=messages, settings=settings)
+    return True
 
-    def look() -> None:
-        try:
-            with database.transaction() as own:
-                admit_waiting(own, messages=messages, settings=settings)
-        except SQLAlchemyError:
-            log.exception("admission: left to the next tick")
 
-    after_commit(session, look)
+class Looks:
+    """Looks at the queue, one at a time in this process.
+
+    A look that has not begun yet serves everybody who has committed before it begins, so a hundred orders at
+    once need two looks and not a hundred, each with a connection that waits for the lock of admission.
+    """
+
+    def __init__(self, database: Database, *, messages: RankMessages, settings: Settings) -> None:
+        self._database = database
+        self._messages = messages
+        self._settings = settings
+        self._turn = threading.Lock()
+        self._counting = threading.Lock()
+        self._next_is_waiting = False
+
+    def look(self) -> None:
+        """Look at the queue, or leave it to the look that is about to begin; then to the timetable's."""
+        with self._counting:
+            if self._next_is_waiting:
+                return
+            self._next_is_waiting = True
+        with self._turn:
+            with self._counting:
+                self._next_is_waiting = False
+            try:
+                with self._database.transaction() as session:
+                    admit_waiting(session, messages=self._messages, settings=self._settings)
+            except SQLAlchemyError:
+                log.exception("admission: left to the next tick")
+
+    def look_after(self, session: Session) -> None:
+        """Look once the transaction of `session` is committed."""
+        after_commit(session, self.look)
 
 
 def waiting_reasons(session: Session, *, restore: Restore) -> list[str]:
@@ -80,8 +111,8 @@ def waiting_reasons(session: Session, *, restore: Restore) -> list[str]:
     return reasons or ["an older restore waits for the same devices"]
 
 
-def _all_free(session: Session, *, restore: Restore, devices: list[Device], spoken_for: set[UUID]) -> bool:
-    if any(device.held_by is not None or device.id in spoken_for for device in devices):
+def _all_free(session: Session, *, restore: Restore, devices: list[Device]) -> bool:
+    if any(device.held_by is not None for device in devices):
         return False
     held = repository.pool_bytes_held(session, device_ids=[device.id for device in devices])
     wanted = {attempt.device_id: attempt.pages_bytes for attempt in restore.attempts}

@@ -71,7 +71,7 @@ def claim(
         Forbidden: the attempt is another node's.
         Conflict: claimed before, not admitted, already decided, or asked by an earlier generation.
     """
-    restore, attempt = _locked(session, attempt_id=attempt_id, principal=principal)
+    restore, attempt = _locked(session, attempt_id=attempt_id, principal=principal, exclusive=False)
     nodes.note_task(session, device=attempt.device)
     now = database_time(session)
     if _is_repeated(attempt, asked=asked, now=now):
@@ -337,15 +337,20 @@ def _with_token(attempt: RankAttempt, *, token: int) -> RankAttempt:
     return attempt
 
 
-def _locked(session: Session, *, attempt_id: UUID, principal: Principal) -> tuple[Restore, RankAttempt]:
-    found = repository.get_attempt(session, attempt_id=attempt_id)
-    if found is None:
+def _locked(
+    session: Session, *, attempt_id: UUID, principal: Principal, exclusive: bool = True
+) -> tuple[Restore, RankAttempt]:
+    """The restore's row, then the attempt's, as they are once both are held; no other rank is loaded.
+
+    Args:
+        exclusive: False for a word that leaves the restore as it is, so that ranks may say it side by side.
+    """
+    repository.lock_restore_of(session, attempt_id=attempt_id, exclusive=exclusive)
+    attempt = repository.lock_attempt(session, attempt_id=attempt_id)
+    if attempt is None:
         raise NotFound(f"attempt {attempt_id}: not found")
-    check_node(principal, node_name=found.device.node.name)
-    restore = repository.lock_restore(session, restore_id=found.restore_id)
-    if restore is None:
-        raise NotFound(f"restore {found.restore_id}: not found")
-    return restore, next(attempt for attempt in restore.attempts if attempt.id == attempt_id)
+    check_node(principal, node_name=attempt.device.node.name)
+    return attempt.restore, attempt
 
 
 def _stale(attempt: RankAttempt, *, token: int) -> Conflict:

@@ -71,7 +71,7 @@ def advance(session: Session, *, restore: Restore, now: datetime, messages: Rank
         step = next_step(
             decision=restore.decision,
             epoch=restore.epoch,
-            ranks=[_rank_state(attempt) for attempt in restore.attempts],
+            ranks=_rank_states(session, restore=restore),
             cancelled=restore.cancel_requested_at is not None,
         )
         if step in {Step.PUBLISH, Step.RETRACT, Step.RESTORED}:
@@ -97,13 +97,12 @@ def _call_ranks(session: Session, *, restore: Restore, messages: RankMessages) -
     after_commit(session, lambda: messages.decided(restore_id=restore_id))
 
 
-def _rank_state(attempt: RankAttempt) -> RankState:
-    return RankState(
-        state=attempt.state,
-        outcome=attempt.outcome,
-        acknowledged_epoch=attempt.acknowledged_epoch,
-        ended=attempt.ended_at is not None,
-    )
+def _rank_states(session: Session, *, restore: Restore) -> list[RankState]:
+    """How the ranks stand, each way once: the rule asks for all and any, never how many."""
+    return [
+        RankState(state=state, outcome=outcome, acknowledged_epoch=epoch, ended=ended)
+        for state, outcome, epoch, ended in repository.rank_states(session, restore_id=restore.id)
+    ]
 
 
 def _decide(session: Session, *, restore: Restore, decision: str, now: datetime) -> None:
@@ -117,17 +116,9 @@ def _decide(session: Session, *, restore: Restore, decision: str, now: datetime)
 
 def _cancel_unclaimed(session: Session, *, restore: Restore, now: datetime) -> None:
     """Nobody has to stop a rank that never started: its claim will be refused."""
-    for attempt in restore.attempts:
-        if attempt.state == "waiting" and attempt.ended_at is None:
-            end_attempt(
-                session,
-                attempt=attempt,
-                state="cancelled",
-                outcome=None,
-                problem=None,
-                now=now,
-                pages="released",
-            )
+    unclaimed = [one for one in restore.attempts if one.state == "waiting" and one.ended_at is None]
+    ending = Ending(state="cancelled", outcome=None, pages="released")
+    _end_attempts(session, attempts=unclaimed, ending=ending, problem=None, now=now)
 
 
 def hold_devices(session: Session, *, restore: Restore) -> None:
@@ -136,7 +127,16 @@ def hold_devices(session: Session, *, restore: Restore) -> None:
     Admission locks devices in the order of their ids; freeing them one by one in another order would
     deadlock with it.
     """
-    nodes.lock_devices(session, ids=[attempt.device_id for attempt in restore.attempts])
+    repository.lock_devices_of(session, restore_id=restore.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How attempts end; `pages` as `end_attempt` says."""
+
+    state: str
+    outcome: str | None
+    pages: str
 
 
 def end_attempt(
@@ -154,19 +154,37 @@ def end_attempt(
     Args:
         pages: ``kept`` where the pages stay resident, ``released`` where they are gone or will be.
     """
-    attempt.state = state
-    attempt.outcome = outcome
-    attempt.problem = problem
-    attempt.ended_at = now
-    attempt.lease_expires_at = None
-    attempt.next_send_at = None
-    if pages != "kept":
-        attempt.pages_released_at = now
-    nodes.release_devices(session, holders=[attempt.id])
-    detail = problem["detail"] if problem else (outcome or state)
-    repository.add_event(
-        session, restore_id=attempt.restore_id, kind=state, detail=str(detail), rank=attempt.rank
-    )
+    ending = Ending(state=state, outcome=outcome, pages=pages)
+    _end_attempts(session, attempts=[attempt], ending=ending, problem=problem, now=now)
+
+
+def _end_attempts(
+    session: Session,
+    *,
+    attempts: Sequence[RankAttempt],
+    ending: Ending,
+    problem: dict[str, Any] | None,
+    now: datetime,
+) -> None:
+    """End several attempts alike and free their devices with one statement."""
+    detail = problem["detail"] if problem else (ending.outcome or ending.state)
+    for attempt in attempts:
+        attempt.state = ending.state
+        attempt.outcome = ending.outcome
+        attempt.problem = problem
+        attempt.ended_at = now
+        attempt.lease_expires_at = None
+        attempt.next_send_at = None
+        if ending.pages != "kept":
+            attempt.pages_released_at = now
+        repository.add_event(
+            session,
+            restore_id=attempt.restore_id,
+            kind=ending.state,
+            detail=str(detail),
+            rank=attempt.rank,
+        )
+    nodes.release_devices(session, holders=[attempt.id for attempt in attempts])
 
 
 def _end_restored(session: Session, *, restore: Restore, now: datetime) -> None:
@@ -175,16 +193,8 @@ def _end_restored(session: Session, *, restore: Restore, now: datetime) -> None:
     restore.outcome = "restored"
     restore.ended_at = now
     restore.resident_until = now + timedelta(seconds=restore.resident_s)
-    for attempt in restore.attempts:
-        end_attempt(
-            session,
-            attempt=attempt,
-            state="reported",
-            outcome="restored",
-            problem=None,
-            now=now,
-            pages="kept",
-        )
+    ending = Ending(state="reported", outcome="restored", pages="kept")
+    _end_attempts(session, attempts=restore.attempts, ending=ending, problem=None, now=now)
     detail = f"{len(restore.attempts)} acknowledgements of epoch {restore.epoch}"
     repository.add_event(session, restore_id=restore.id, kind="restored", detail=detail, rank=None)
     _record_end(session, restore=restore)

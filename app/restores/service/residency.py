@@ -95,7 +95,7 @@ def pages_released(
         if attempt.pages_released_at is None:
             attempt.pages_released_at = now
             attempt.next_send_at = None
-    if restore.state == "releasing" and all(one.pages_released_at is not None for one in restore.attempts):
+    if restore.state == "releasing" and not repository.holds_pages(session, restore_id=restore.id):
         restore.state = "finished"
         restore.released_at = now
         _note(session, restore=restore, kind="released", detail="all ranks")

@@ -1,0 +1,48 @@
+"""A client that costs little: the load is made on the cores the server runs on."""
+
+import http.client
+import json
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.bench.control_figures import Record, Sample
+
+TIMEOUT_S = 60.0
+
+
+class BareClient:
+    """One kept connection; not for several threads."""
+
+    def __init__(self, base_url: str, *, api_key: str, record: Record) -> None:
+        parts = urlsplit(base_url)
+        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
+        self._headers = {"Authorization": f"Bearer {api_key}", "Content-Type": "application/json"}
+        self._record = record
+
+    def connect(self) -> None:
+        self._connection.connect()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def ask(
+        self, kind: str, method: str, path: str, *, body: bytes | None = None, **headers: str
+    ) -> tuple[int, Any]:
+        """One request, measured under `kind`: its status and its JSON (None without a body)."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        started = time.perf_counter()
+        self._connection.request(method, path, body=body, headers={**self._headers, **named})
+        response = self._connection.getresponse()
+        raw = response.read()
+        elapsed_ms = (time.perf_counter() - started) * 1e3
+        server_ms = float(response.headers.get("x-server-ms", "nan"))
+        self._record.add(kind, Sample(elapsed_ms, server_ms, response.status))
+        return response.status, json.loads(raw) if raw else None
+
+    def need(self, kind: str, method: str, path: str, *, body: bytes | None = None, **headers: str) -> Any:
+        """`ask`, where anything but success ends the measurement."""
+        status, answer = self.ask(kind, method, path, body=body, **headers)
+        if not 200 <= status < 300:
+            raise RuntimeError(f"{method} {path}: expected 2xx, found {status}: {answer}")
+        return answer
