@@ -93,6 +93,8 @@ class StatusClass(StrEnum):
     PENDING = "P"
     CHECK = "V"
     POLICY = "policy"
+    NONE = "none"
+    """A boolean: it may take Q away or deny admission by its level, it declares nothing."""
     UNKNOWN = "?"
 
 
@@ -193,7 +195,6 @@ class Remark:
     basis: Basis
     text: str
     phrase: str = ""
-    case: str = ""
     image: Fact[str] = UNMAPPED
 
 

@@ -180,8 +180,8 @@ class Oracle:
     oracle whose answers are all missing has form ``none`` or ``expected-only`` (``SEMANTIC_MISSING``). A
     comparison may still lack one side: then that comparison is missing. ``attested`` that says no is
     ``SEMANTIC_ORACLE_MISMATCH``. ``elsewhere`` names a pinned document whose cases hold the comparisons
-    (split-page, composition): the caller joins it by digest or path, which raises form and basis to that
-    document's.
+    (split-page, composition) and, where this case has none, the ranks: the caller joins it by digest or
+    path, which raises form and basis to that document's.
     """
 
     form: OracleForm = OracleForm.NONE

@@ -1,0 +1,183 @@
+"""The declarative tables: schemas.json, words.json and phrases.json, read once (evidence-model appendices
+A, B).
+
+A schema entry maps pointers to facts; the families give the pointers their meaning. ``Spec`` is a typed
+view of one object of the table; a name the table does not have reads as empty, so an entry says only what
+it has.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from app.core.canonical_json import JsonObject, JsonValue, decode_strict, expect_object
+from app.core.digest import sha256
+from app.core.qualify.facts import Capability, Kind, Meaning, StatusClass
+from app.core.qualify.pointer import under
+
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One object of a table."""
+
+    members: Mapping[str, JsonValue]
+
+    def paths(self, name: str) -> tuple[str, ...]:
+        """Patterns under ``name``: one string or a list of strings."""
+        value = self.members.get(name, [])
+        every = value if isinstance(value, list) else [value]
+        return tuple(path for path in every if isinstance(path, str))
+
+    def part(self, name: str) -> "Spec":
+        """The object under ``name``; an empty one if there is none."""
+        value = self.members.get(name)
+        return Spec(value if isinstance(value, dict) else {})
+
+    def parts(self, name: str) -> tuple["Spec", ...]:
+        """The objects under ``name``: one object or a list of them."""
+        value = self.members.get(name, [])
+        every = value if isinstance(value, list) else [value]
+        return tuple(Spec(part) for part in every if isinstance(part, dict))
+
+    def text(self, name: str, default: str = "") -> str:
+        """The string under ``name``."""
+        value = self.members.get(name)
+        return value if isinstance(value, str) else default
+
+    def says(self, name: str) -> bool:
+        """Whether the boolean under ``name`` is there and true."""
+        return self.members.get(name) is True
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.members
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaEntry:
+    """One schema of the table. ``ceilings`` and ``no_verdict`` are codes; ``spec`` holds the pointers."""
+
+    name: str
+    kind: Kind
+    capability: Capability
+    family: str
+    ceilings: tuple[str, ...]
+    no_verdict: str
+    sparkcache: bool
+    validator: str
+    spec: Spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phrase:
+    """An annotation shipped with the rules (Appendix B.3): a sentence at ``pattern`` of documents of
+    ``schema`` means ``meaning``, if its SHA-256 is ``sentence_sha256`` or the expression fits all of it."""
+
+    name: str
+    schema: str
+    pattern: str
+    meaning: Meaning
+    sentence_sha256: str
+    expression: re.Pattern[str] | None
+
+    def fits(self, sentence: str) -> bool:
+        """Whether the sentence is the annotated one."""
+        if self.expression is not None:
+            return self.expression.fullmatch(sentence.strip()) is not None
+        return sha256(sentence.encode("utf-8")) == self.sentence_sha256
+
+
+@cache
+def schema_entry(name: str) -> SchemaEntry | None:
+    """The entry of a schema string; none for an unknown one."""
+    return _entries().get(name)
+
+
+def schema_names() -> tuple[str, ...]:
+    """Every schema string of the table, sorted."""
+    return tuple(sorted(_entries()))
+
+
+@cache
+def phrases(schema: str) -> tuple[Phrase, ...]:
+    """The annotations for documents of a schema."""
+    return tuple(phrase for phrase in _phrases() if phrase.schema == schema)
+
+
+def status_class(word: str) -> StatusClass:
+    """Class of a status word: the whole string is compared after trimming (§2.2)."""
+    return _words().get(word.strip(), StatusClass.UNKNOWN)
+
+
+def _load(name: str) -> JsonObject:
+    raw = (_FOLDER / name).read_bytes()
+    return expect_object(decode_strict(raw, subject=name), subject=name)
+
+
+@cache
+def _entries() -> dict[str, SchemaEntry]:
+    table = _load("schemas.json")
+    shared = Spec(expect_object(table["defaults"], subject="schemas.json defaults"))
+    schemas = expect_object(table["schemas"], subject="schemas.json schemas")
+    return {
+        name: _entry(name, expect_object(members, subject=name), shared) for name, members in schemas.items()
+    }
+
+
+def _entry(name: str, members: JsonObject, shared: Spec) -> SchemaEntry:
+    own = Spec(members)
+    kind = Kind(own.text("kind"))
+    spec = _laid_over(_laid_over(shared.part("every"), shared.part(kind.value)), own)
+    return SchemaEntry(
+        name=name,
+        kind=kind,
+        capability=Capability(own.text("capability")),
+        family=own.text("family", "declared"),
+        ceilings=own.paths("ceilings"),
+        no_verdict=own.text("no_verdict"),
+        sparkcache=own.members.get("sparkcache") is not False,
+        validator=own.text("validator"),
+        spec=spec,
+    )
+
+
+def _laid_over(below: Spec, above: Spec) -> Spec:
+    """The members of both; of an object in both, the members of both, those above first."""
+    merged = dict(below.members)
+    for name, value in above.members.items():
+        under_it = merged.get(name)
+        both = isinstance(value, dict) and isinstance(under_it, dict)
+        merged[name] = {**under_it, **value} if both else value  # type: ignore[dict-item]
+    return Spec(merged)
+
+
+@cache
+def _phrases() -> tuple[Phrase, ...]:
+    table = Spec(_load("phrases.json"))
+    return tuple(_phrase(part, number) for number, part in enumerate(table.parts("phrases")))
+
+
+def _phrase(part: Spec, number: int) -> Phrase:
+    text = part.text("expression")
+    return Phrase(
+        name=part.text("name", f"phrase-{number}"),
+        schema=part.text("schema"),
+        pattern=under("", part.text("at")),
+        meaning=Meaning(part.text("meaning")),
+        sentence_sha256=part.text("sentence_sha256"),
+        expression=re.compile(text, re.DOTALL) if text else None,
+    )
+
+
+@cache
+def _words() -> dict[str, StatusClass]:
+    return dict(_classified(Spec(_load("words.json"))))
+
+
+def _classified(table: Spec) -> Iterator[tuple[str, StatusClass]]:
+    for status in StatusClass:
+        for word in table.paths(status.value):
+            yield word, status
