@@ -9,6 +9,7 @@ from app.cli.demo import demo
 from app.cli.keys import keys_app
 from app.cli.migrate import migrate
 from app.cli.restore import restore_app
+from app.cli.source import source_app
 from app.cli.store import store_app
 from app.cli.up import up
 from app.cli.worker import worker
@@ -28,6 +29,7 @@ cli.command()(bootstrap)
 cli.command()(worker)
 cli.add_typer(store_app, name="store")
 cli.add_typer(restore_app, name="restore")
+cli.add_typer(source_app, name="source")
 cli.add_typer(keys_app, name="keys")
 
 

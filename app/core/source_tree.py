@@ -18,6 +18,7 @@ from app.core.source_identity import (
 )
 
 READ_BYTES: Final = 1 << 20
+NO_LINK: Final = "a file: no link is part of a source tree"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ def check_kind(path: str, *, mode: int) -> None:
         FormatError: a symbolic link or a special file.
     """
     if stat.S_ISLNK(mode):
-        raise FormatError(path, expected="a file: no link is part of a source tree", found="a symbolic link")
+        raise FormatError(path, expected=NO_LINK, found="a symbolic link")
     if not stat.S_ISREG(mode):
         raise FormatError(path, expected="a file", found=_KINDS.get(stat.S_IFMT(mode), "a special file"))
 

@@ -1,4 +1,4 @@
-"""Source identities over REST: kept once by content, listed in pages, refused by the name of the wrong part."""
+"""Source identities over REST: kept once by content, listed in pages, a wrong part refused by name."""
 
 from typing import Any
 
