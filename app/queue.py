@@ -7,6 +7,7 @@ changes nothing (the claim over HTTP decides). So there is no result backend and
 from typing import Final
 
 from celery import Celery
+from kombu.entity import Exchange, Queue
 
 from app.config import Settings
 
@@ -44,6 +45,7 @@ def create_queue(settings: Settings) -> Celery:
         task_serializer="json",
         accept_content=["json"],
         task_default_queue=CONTROL_QUEUE,
+        task_queues=_queues(settings),
         worker_prefetch_multiplier=1,
         worker_hijack_root_logger=False,
         worker_enable_remote_control=False,
@@ -65,3 +67,17 @@ def create_queue(settings: Settings) -> Celery:
         },
     )
     return celery
+
+
+def _queues(settings: Settings) -> list[Queue]:
+    """The queues a worker of these settings may consume, none of them with acknowledgements.
+
+    A lost message is sent again by the timetable, so an acknowledgement protects nothing. It does harm: when
+    the broker dies before it arrives, kombu counts the message as unfinished, and at a prefetch of one the
+    worker never asks for another message, nor notices that its connection is gone.
+    """
+    names = [CONTROL_QUEUE]
+    if settings.device is not None:
+        names.append(device_queue(settings.node, settings.device))
+    # kombu states no types.
+    return [Queue(name, Exchange(name), routing_key=name, no_ack=True) for name in names]  # type: ignore[no-untyped-call]
