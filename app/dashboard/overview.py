@@ -11,6 +11,7 @@ from app.config import Settings
 from app.dashboard import queries
 from app.dashboard.access import NodesVisitor
 from app.dashboard.htmx import SLOW_MS, Live, fragment, is_fragment_request
+from app.dashboard.ledger import head_line
 from app.dashboard.machines import all_machines
 from app.dashboard.snapshots import newest_spreads
 from app.dashboard.templating import page, render
@@ -60,6 +61,8 @@ def _live(request: Request, *, session: Session, login: Login, settings: Setting
         states=_tally(counts, position=0, names=STATES),
         total=Total(count=min(counted, COUNTED), is_exact=counted <= COUNTED),
         newest=[(restore, verdict_of(restore)) for restore in newest],
+        ledger=head_line(session),
+        may_audit=login.principal.may(Scope.EVIDENCE_EXPORT),
         machines=all_machines(session, now=now, silence_s=silence_s),
         spreads=newest_spreads(session, limit=SNAPSHOTS, now=now, silence_s=silence_s),
         live_follows=poll_ms is not None,

@@ -127,6 +127,11 @@ def tries(session: Session, *, restore_id: UUID) -> list[Restore]:
     return list(session.scalars(query))
 
 
+def retried_by(session: Session, *, restore_id: UUID) -> UUID | None:
+    """The restore that tries this one again."""
+    return session.scalars(select(Restore.id).where(Restore.retry_of_id == restore_id)).one_or_none()
+
+
 def node_names(session: Session) -> list[str]:
     """The names of all nodes."""
     return list(session.scalars(select(Node.name).order_by(Node.name)))
@@ -249,10 +254,19 @@ def _located() -> Select[ManifestLocation]:
 
 def images(session: Session, *, after: Cursor | None, limit: int) -> list[Image]:
     """Images, newest first, with their source identities."""
-    query = select(Image).options(joinedload(Image.source)).order_by(Image.created_at.desc(), Image.id.desc())
+    query = _images().options(joinedload(Image.source))
     if after is not None:
         query = query.where(tuple_(Image.created_at, Image.id) < (after.created_at, after.id))
     return list(session.scalars(query.limit(limit)))
+
+
+def count_images(session: Session) -> Total:
+    """How many images there are, counted up to a bound."""
+    return count_rows(session, _images())
+
+
+def _images() -> Select[Image]:
+    return select(Image).order_by(Image.created_at.desc(), Image.id.desc())
 
 
 def layouts(session: Session, *, limit: int) -> list[Layout]:

@@ -1,5 +1,6 @@
 """The page of one restore: what it says, what each rank measured, what its pages hold, what may be done."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -9,8 +10,10 @@ from fastapi.responses import RedirectResponse
 from sqlalchemy.orm import Session
 
 from app.accounts.service import Login
+from app.config import Settings
 from app.dashboard import queries
 from app.dashboard.access import Operator, Visitor
+from app.dashboard.cancel import can_cancel
 from app.dashboard.htmx import FAST_MS, SLOW_MS, Live, fragment, is_fragment_request
 from app.dashboard.lanes import SHORT_NAMES
 from app.dashboard.templating import page, render
@@ -20,7 +23,7 @@ from app.db.session import database_time
 from app.errors import NotFound
 from app.models import RankAttempt, Readback, Restore
 from app.restores.api.deps import MessagesDep
-from app.restores.api.resources import TITLE
+from app.restores.api.resources import TITLE, cancellation
 from app.restores.service import readback as readbacks
 from app.restores.service import residency
 from app.restores.service.admission import waiting_reasons
@@ -58,11 +61,22 @@ class LayerRow:
         return " / ".join(f"{count:,}" for count in sorted({one[key] for one in self.by_rank.values()}))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Bytes placed and to be placed by all ranks together, and ranks that are ready."""
+
+    done: int
+    total: int
+    ready: int
+
+
 @router.get("")
-def show_restore(restore_id: UUID, request: Request, session: ReadSession, login: Visitor) -> Response:
+def show_restore(
+    restore_id: UUID, request: Request, session: ReadSession, login: Visitor, settings: SettingsDep
+) -> Response:
     rows = _rows(session, restore_id=restore_id)
     now = database_time(session)
-    live = _live(request, session=session, rows=rows, login=login)
+    live = _live(request, session=session, rows=rows, login=login, settings=settings)
     verdict = verdict_of(rows.restore)
     return page(
         request, "restore.html", login=login, now=now, live=live, restore=rows.restore, verdict=verdict
@@ -70,11 +84,13 @@ def show_restore(restore_id: UUID, request: Request, session: ReadSession, login
 
 
 @router.get("/live")
-def live_restore(restore_id: UUID, request: Request, session: ReadSession, login: Visitor) -> Response:
+def live_restore(
+    restore_id: UUID, request: Request, session: ReadSession, login: Visitor, settings: SettingsDep
+) -> Response:
     if not is_fragment_request(request):
         return RedirectResponse(f"/restores/{restore_id}", status_code=303)
     rows = _rows(session, restore_id=restore_id)
-    return fragment(request, _live(request, session=session, rows=rows, login=login))
+    return fragment(request, _live(request, session=session, rows=rows, login=login, settings=settings))
 
 
 @router.get("/ranks/{rank}")
@@ -135,9 +151,12 @@ def _rows(session: Session, *, restore_id: UUID) -> queries.RestoreRows:
     return rows
 
 
-def _live(request: Request, *, session: Session, rows: queries.RestoreRows, login: Login) -> Live:
+def _live(
+    request: Request, *, session: Session, rows: queries.RestoreRows, login: Login, settings: Settings
+) -> Live:
     restore, now = rows.restore, database_time(session)
     timing = timing_of(restore, now=now)
+    tries = queries.tries(session, restore_id=restore.id)
     inner = render(
         request,
         "restore_live.html",
@@ -153,12 +172,44 @@ def _live(request: Request, *, session: Session, rows: queries.RestoreRows, logi
         readback=rows.readback,
         layers=_layer_rows(rows.readback),
         placed=_placed_digests(timing),
+        work=_work(timing) if restore.state == "running" else None,
         waiting_for=waiting_reasons(session, restore=restore),
+        tries=tries,
+        cancellation=cancellation(restore),
+        can_cancel=can_cancel(restore),
+        retry=_retry_standing(restore, tries=tries, try_limit=settings.try_limit),
         form_token=login.form_token,
         may_write=login.principal.may(Scope.RESTORES_WRITE),
         words={"phases": PHASES, "waits": WAITS, "marks": MARKS, "short": SHORT_NAMES},
     )
     return Live(url=f"/restores/{restore.id}/live", inner=inner, poll_ms=_poll_ms(rows))
+
+
+def _work(timing: Timing) -> Work | None:
+    """How far all ranks are together; nothing before one of them has said how much there is to do."""
+    attempts = [rank.attempt for rank in timing.ranks]
+    said = [attempt.progress or {} for attempt in attempts]
+    reported = [rank.report.bytes if rank.report else 0 for rank in timing.ranks]
+    # A rank that has said nothing yet has about as much to do as its pages take.
+    totals = [
+        one.get("total_bytes") or attempt.pages_bytes for one, attempt in zip(said, attempts, strict=True)
+    ]
+    if not any(said) and not any(reported):
+        return None
+    done = [max(report, one.get("bytes", 0)) for report, one in zip(reported, said, strict=True)]
+    return Work(
+        done=min(sum(done), sum(totals)),
+        total=sum(totals),
+        ready=sum(attempt.ready_at is not None for attempt in attempts),
+    )
+
+
+def _retry_standing(restore: Restore, *, tries: Sequence[Restore], try_limit: int) -> str:
+    """`possible`, `exhausted`, or nothing to offer: not over, restored, or tried again already."""
+    tried_again = any(one.retry_of_id == restore.id for one in tries)
+    if restore.outcome in {None, "restored"} or tried_again:
+        return ""
+    return "possible" if restore.try_number < try_limit else "exhausted"
 
 
 def _poll_ms(rows: queries.RestoreRows) -> int | None:

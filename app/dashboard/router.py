@@ -2,11 +2,23 @@
 
 from fastapi import APIRouter, FastAPI
 
-from app.dashboard import assets, docs, images, login, overview, restore, restores, snapshots, start
+from app.dashboard import (
+    assets,
+    cancel,
+    docs,
+    images,
+    ledger,
+    login,
+    overview,
+    restore,
+    restores,
+    snapshots,
+    start,
+)
 from app.dashboard.errors import install_page_errors
 
 # `start` stands before `restore`: /restores/new is not a restore called new.
-_PAGES = (overview, login, restores, start, restore, snapshots, images, docs, assets)
+_PAGES = (overview, login, restores, start, restore, cancel, snapshots, images, ledger, docs, assets)
 
 
 def install_dashboard(app: FastAPI) -> None:

@@ -1,5 +1,6 @@
 """Snapshots by rank and node: which rank is where, checked or not, gone, or on a node that is silent."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,6 +28,7 @@ router = APIRouter(prefix="/snapshots", include_in_schema=False)
 
 # A snapshot is a table of its own, so a page holds fewer of them.
 SHOWN: Final = 20
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,8 @@ def show_snapshot(
     key: str, request: Request, session: ReadSession, login: NodesVisitor, settings: SettingsDep
 ) -> Response:
     context, _, storage = key.partition(".")
-    row = queries.snapshot(session, context_digest=context, rank_zero_storage_key=storage)
+    named = _DIGEST.fullmatch(context) and _DIGEST.fullmatch(storage)
+    row = named and queries.snapshot(session, context_digest=context, rank_zero_storage_key=storage)
     now = database_time(session)
     rows = [row] if row else []
     spreads = spreads_of(session, rows=rows, now=now, silence_s=settings.node_silence_s)

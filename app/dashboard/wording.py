@@ -54,6 +54,13 @@ MARKS: Final[dict[str, str]] = {
 }
 
 
+# What is said instead of a restore that was called off.
+CALLED_OFF: Final[dict[str, str]] = {
+    "retracting": "it was called off; every rank gives its pages back",
+    "incomplete": "it was called off before publish was decided; nothing became visible on any rank",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """How a restore stands, as a word, the name of its icon and a sentence."""
@@ -65,6 +72,8 @@ class Verdict:
 
 def verdict_of(restore: Restore) -> Verdict:
     """The outcome once there is one, until then the state."""
-    if restore.outcome is not None:
-        return Verdict(word=restore.outcome, sentence=OUTCOMES[restore.outcome], open=False)
-    return Verdict(word=restore.state, sentence=STATES[restore.state], open=True)
+    word = restore.outcome or restore.state
+    sentence = OUTCOMES[word] if restore.outcome else STATES[word]
+    if restore.cancel_requested_at is not None:
+        sentence = CALLED_OFF.get(word, sentence)
+    return Verdict(word=word, sentence=sentence, open=restore.outcome is None)

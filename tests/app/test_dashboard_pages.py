@@ -91,13 +91,13 @@ def test_an_empty_page_says_what_to_do(empty: TestClient, page: str, advice: str
 
 def test_the_overview_counts_and_names(filled: TestClient) -> None:
     text = text_of(filled.get("/").text)
-    for words in ("4 restores in the last 24 hours", "1 restored", "1 corrupt", "0 incomplete", "1 waiting"):
+    for words in ("7 restores in the last 24 hours", "1 restored", "1 corrupt", "1 incomplete", "2 waiting"):
         assert words in text
     assert "alive, heard just now" in text
     assert "away , last heard 5 h ago" in text
     assert "1 path not readable" in text
     assert "complete, 4 ranks" in text
-    assert "1.5 GiB of 2.0 GiB" in text
+    assert "2.3 GiB of 3.0 GiB" in text
 
 
 def test_the_list_filters(filled: TestClient, restores: dict[str, UUID]) -> None:
@@ -254,7 +254,7 @@ def test_a_double_click_is_one_restore(filled: TestClient, database: Database) -
     assert len({answer.headers["location"] for answer in answers}) == 1
     assert filled.get(answers[0].headers["location"]).status_code == 200
     with database.reading() as session:
-        assert session.query(Restore).count() == 5
+        assert session.query(Restore).count() == 8
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_the_form_says_what_is_wrong_and_keeps_the_rest(
     assert sentence in text_of(response.text)
     assert f'value="{wrong.get("resident_s", "77")}"' in response.text
     with database.reading() as session:
-        assert session.query(Restore).count() == 4
+        assert session.query(Restore).count() == 7
 
 
 def test_pages_are_read_back_and_discarded_from_the_page(

@@ -1,0 +1,387 @@
+"""Pages of one thing each, filters, cancelling and retrying from the page, the ledger."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import Engine, text
+
+from app.dashboard import queries
+from app.dashboard.queries import RestoreFilters
+from app.dashboard.restores import SPANS, Asked, read_filters
+from app.db.session import Database, database_time
+from app.models import Image, LedgerLeaf, ManifestLocation, ManifestPin, RankAttempt, Restore
+from tests.app import dashboard_rows as rows
+from tests.app.dashboard_rows import HOSTILE, NAME, PASSWORD
+
+
+@pytest.fixture
+def empty(client: TestClient, database: Database) -> TestClient:
+    with database.transaction() as session:
+        rows.add_people(session)
+    client.headers["Accept"] = "text/html"
+    client.follow_redirects = False
+    client.post("/login", data={"name": NAME, "password": PASSWORD})
+    return client
+
+
+@pytest.fixture
+def restores(empty: TestClient, database: Database, tmp_path: Path) -> dict[str, UUID]:
+    with database.transaction() as session:
+        rows.add_images(session)
+        return rows.fill(session, folder=tmp_path)
+
+
+@pytest.fixture
+def filled(empty: TestClient, restores: dict[str, UUID]) -> TestClient:
+    return empty
+
+
+def text_of(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+def form_token(page: str) -> str:
+    return page.split('name="form_token" value="')[1].split('"')[0]
+
+
+def listed(browser: TestClient, query: str) -> set[str]:
+    answer = browser.get(f"/restores?{query}")
+    assert answer.status_code == 200
+    return set(re.findall(r'<th scope="row"[^>]*><a href="/restores/([0-9a-f-]{36})"', answer.text))
+
+
+# The overview
+
+
+def test_the_ring_and_its_table_say_the_same(filled: TestClient, restores: dict[str, UUID]) -> None:
+    html = filled.get("/").text
+    ring, table = html.split('aria-label="Nodes and devices"')
+    titles = re.findall(r'<g class="ring-device (is-\w+)"><title>([^<]+)</title>', ring)
+    assert len(titles) == 5
+    name = str(restores["running"])[:8]
+    words = f"node-a/host0, host, generation 3: busy, held by restore {name} rank 0"
+    assert titles[0] == ("is-held", f"{words}; last restore restored; consumed a task lately")
+    assert titles[4][0] == "is-away"
+    assert titles[4][1].endswith("free, node away; no task lately")
+    assert ring.count("ring-spoke is-fed") == 4 + 1, "and one in the legend"
+    rows_of_table = text_of(table)
+    assert rows_of_table.count("busy") == 4
+    assert f"{name} rank 3" in rows_of_table
+    assert re.search(r"restored \d min ago 4 min ago 3 since 2 h ago", rows_of_table)
+    assert "4 of 5" in text_of(ring)
+
+
+def test_counts_stay_honest_when_there_are_many(
+    filled: TestClient, owner_engine: Engine, restores: dict[str, UUID]
+) -> None:
+    copy = """INSERT INTO restore (id, created_by, context_digest, rank_zero_storage_key, layout_sha256,
+        rank_count, span_tokens, resident_s, state, outcome) SELECT gen_random_uuid(), 'load', context_digest,
+        rank_zero_storage_key, layout_sha256, 1, 1, 1, 'finished', 'failed'
+        FROM restore, generate_series(1, 1200) WHERE restore.id = :one"""
+    with owner_engine.begin() as connection:
+        connection.execute(text(copy), {"one": restores["restored"]})
+    words = text_of(filled.get("/").text)
+    assert "1000+ restores in the last 24 hours; the counts are those of the newest 1,000" in words
+    assert "1000+ of them fit these filters" in text_of(filled.get("/restores?outcome=failed").text)
+    assert "1 of them fit these filters" in text_of(filled.get("/restores?outcome=corrupt").text)
+
+
+def test_the_ledger_line_says_how_long_the_log_is(filled: TestClient, database: Database) -> None:
+    with database.reading() as session:
+        size = session.query(LedgerLeaf).count()
+    assert size >= 3
+    assert f"Ledger : {size} entries, root" in text_of(filled.get("/").text)
+
+
+# Restores
+
+
+def test_filters_limit_the_list_and_stand_in_the_address(
+    filled: TestClient, restores: dict[str, UUID], database: Database
+) -> None:
+    every = {str(one) for one in restores.values()}
+    assert listed(filled, "node=node-a") == every
+    assert listed(filled, "node=node-b") == set()
+    assert listed(filled, f"text={restores['corrupt']}") == {str(restores["corrupt"])}
+    assert listed(filled, f"text={str(restores['waiting'])[:13].upper()}") == {str(restores["waiting"])}
+    assert listed(filled, "text=dana") == every
+    assert listed(filled, "text=%25") == set(), "a wild card is a letter"
+    old = {str(restores["cancelled"]), str(restores["corrupt"])}
+    assert listed(filled, "since=1h") == every - {str(restores["cancelled"])}
+    assert listed(filled, "since=24h&state=finished") == old
+    assert listed(filled, "since=2020-01-01") == every
+    with database.reading() as session:
+        digest = session.get_one(Restore, restores["running"]).context_digest
+    assert listed(filled, f"text={digest[:20]}") == every
+
+
+def test_empty_filters_leave_the_address(filled: TestClient) -> None:
+    answer = filled.get("/restores?state=&outcome=corrupt&node=&text=&since=")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/restores?outcome=corrupt")
+    assert filled.get("/restores?state=").headers["location"] == "/restores"
+
+
+def test_pages_keep_the_filters(filled: TestClient) -> None:
+    seen: list[str] = []
+    url = "/restores?node=node-a&page_size=3"
+    while url:
+        page = filled.get(url).text
+        seen += re.findall(r'<th scope="row"[^>]*><a href="/restores/([0-9a-f-]{36})"', page)
+        older = re.search(r'rel="next" href="([^"]+)"', page)
+        url = older[1].replace("&amp;", "&") if older else ""
+        assert not url or "node=node-a" in url
+    assert len(seen) == len(set(seen)) == 7
+
+
+@pytest.mark.parametrize("query", ["state=nonsense", "outcome=cancelled", "since=yesterday"])
+def test_a_filter_that_says_nothing_is_said_to_be_none(filled: TestClient, query: str) -> None:
+    words = text_of(filled.get(f"/restores?{query}").text)
+    name, value = query.split("=")
+    assert f"Not a filter, so it limits nothing. {name}: expected" in words
+    assert f"found {value}" in words
+
+
+def test_spans_end_now(database: Database) -> None:
+    with database.reading() as session:
+        now = database_time(session)
+    for span, (_, length) in SPANS.items():
+        asked = Asked(state="", outcome="", node="", text="", since=span)
+        assert read_filters(asked, now=now) == (RestoreFilters(since=now - length), [])
+
+
+# One restore
+
+
+def test_a_cancelled_restore_shows_how_it_stopped(filled: TestClient, restores: dict[str, UUID]) -> None:
+    words = text_of(filled.get(f"/restores/{restores['cancelled']}").text)
+    assert "Incomplete : it was called off before publish was decided" in words
+    assert "Cancellation by dana: wrong snapshot" in words
+    for step in ("Requested 3 h ago", "Acknowledged 3 h ago : every rank", "Stopped 3 h ago : no rank holds"):
+        assert step in words
+    half = text_of(filled.get(f"/restores/{restores['cancelling']}").text)
+    assert "Retracting : it was called off" in half
+    assert "Acknowledged rank 2 has not been told yet" in half
+    assert "Stopped not yet on rank 0, 1, 2" in half
+
+
+def test_cancelling_from_the_page(filled: TestClient, restores: dict[str, UUID], database: Database) -> None:
+    page = f"/restores/{restores['waiting']}"
+    assert f'href="{page}/cancel"' in filled.get(page).text
+    form = filled.get(f"{page}/cancel")
+    assert "nothing becomes visible" in text_of(form.text)
+    token = {"form_token": form_token(form.text)}
+    assert filled.post(f"{page}/cancel", data={"reason": "no token"}).status_code == 403
+    assert filled.post(f"{page}/cancel", data={**token, "reason": "x" * 201}).status_code == 422
+    answer = filled.post(f"{page}/cancel", data={**token, "reason": " a  reason\n"})
+    assert (answer.status_code, answer.headers["location"]) == (303, page)
+    with database.reading() as session:
+        restore = session.get_one(Restore, restores["waiting"])
+        assert (restore.outcome, restore.cancel_reason) == ("incomplete", "a reason")
+    words = text_of(filled.get(page).text)
+    assert "cancelled by dana: a reason" in words
+    assert "no rank had begun" in words
+    assert "Try again" in words
+    assert filled.post(f"{page}/cancel", data=token).status_code == 303, "asking again changes nothing"
+
+
+def test_cancelling_too_late_says_so_and_changes_nothing(
+    filled: TestClient, restores: dict[str, UUID], database: Database
+) -> None:
+    page = f"/restores/{restores['restored']}"
+    token = {"form_token": form_token(filled.get(page).text)}
+    assert f'href="{page}/cancel"' not in filled.get(page).text
+    answer = filled.post(f"{page}/cancel", data=token)
+    assert answer.status_code == 409
+    words = text_of(answer.text)
+    assert "Too late, nothing was changed." in words
+    assert "its pages can be discarded" in words
+    with database.reading() as session:
+        assert session.get_one(Restore, restores["restored"]).cancel_requested_at is None
+
+
+def test_trying_again_is_one_restore_however_often_it_is_asked_for(
+    filled: TestClient, restores: dict[str, UUID], database: Database
+) -> None:
+    page = f"/restores/{restores['cancelled']}"
+    html = filled.get(page).text
+    token = {"form_token": form_token(html.split('action="' + page + "/retry")[1])}
+    first, second = (filled.post(f"{page}/retry", data=token) for _ in range(2))
+    assert first.status_code == second.status_code == 303
+    assert first.headers["location"] == second.headers["location"] != page
+    newer = filled.get(first.headers["location"]).text
+    assert "Try 2 of 2 so far:" in text_of(newer)
+    assert f'href="{page}"' in newer
+    older = filled.get(page).text
+    assert f'href="{first.headers["location"]}"' in older
+    assert f'action="{page}/retry"' not in older
+    with database.reading() as session:
+        assert session.query(Restore).count() == 8
+
+
+def test_the_last_try_cannot_be_tried_again(
+    filled: TestClient, restores: dict[str, UUID], database: Database
+) -> None:
+    with database.transaction() as session:
+        session.get_one(Restore, restores["cancelled"]).try_number = 5
+    words = text_of(filled.get(f"/restores/{restores['cancelled']}").text)
+    assert "It was the last try" in words
+    assert "Try again" not in words
+
+
+def test_long_work_shows_how_far_it_is(
+    filled: TestClient, restores: dict[str, UUID], database: Database
+) -> None:
+    html = filled.get(f"/restores/{restores['running']}").text
+    assert '<progress max="' in html
+    assert re.search(r"44 %: 1\.3 GiB of 3\.0 GiB placed, 1 of 4 ranks ready", text_of(html))
+    with database.transaction() as session:
+        for attempt in session.query(RankAttempt).filter_by(restore_id=restores["running"]):
+            attempt.progress = {"objects": 1, "bytes": 2**50, "total_bytes": 2**40}
+    assert "100 %:" in text_of(filled.get(f"/restores/{restores['running']}").text)
+
+
+def test_attempts_stand_with_their_try(filled: TestClient, restores: dict[str, UUID]) -> None:
+    html = filled.get(f"/restores/{restores['retried']}").text
+    table = html.split('aria-label="Attempts by rank"')[1]
+    assert table.count('<td data-label="Try">2</td>') == 4
+    assert "Try 2 of 2 so far:" in text_of(html)
+
+
+# Snapshots
+
+
+def key_of(session_rows: Database) -> str:
+    with session_rows.reading() as session:
+        document = session.query(ManifestLocation).first()
+        assert document is not None
+        root = document.root_document
+        return f"{root.context_digest}.{root.rank_zero_storage_key}"
+
+
+def test_a_snapshot_says_what_is_pinned_gone_and_why_it_is_not_complete(
+    filled: TestClient, database: Database
+) -> None:
+    key = key_of(database)
+    with database.transaction() as session:
+        found = {place.root_document.rank: place for place in session.query(ManifestLocation)}
+        found[1].gone_at = database_time(session) - timedelta(hours=2)
+        pin = {"stream_sha256": "e" * 64, "node_name": "node-a", "root_path": "/x"}
+        session.add(ManifestPin(root_document_sha256=found[0].root_document_sha256, **pin))
+    words = text_of(filled.get(f"/snapshots/{key}").text)
+    assert "0 pinned 1 gone 2 h ago 2 present 3 present" in words
+    assert "Rank 1: gone from node-a" in words
+    assert "1 of 4 ranks; the others’ streams are digested anew" in words
+    assert "Restore this snapshot" not in words
+    assert "not complete" in text_of(filled.get("/snapshots").text)
+
+
+def test_a_complete_snapshot_offers_its_restore(filled: TestClient, database: Database) -> None:
+    html = filled.get(f"/snapshots/{key_of(database)}").text
+    assert f'href="/restores/new?snapshot={key_of(database)}"' in html
+    assert all(f"/srv/sparkcache/glm/rank{rank}" in html for rank in range(4))
+
+
+def test_a_snapshot_that_is_gone_altogether_still_has_its_page(
+    filled: TestClient, database: Database
+) -> None:
+    key = key_of(database)
+    with database.transaction() as session:
+        for place in session.query(ManifestLocation):
+            place.gone_at = database_time(session)
+    assert "No snapshot has been found" in text_of(filled.get("/snapshots").text)
+    words = text_of(filled.get(f"/snapshots/{key}").text)
+    assert words.count("gone from node-a") == 8
+
+
+@pytest.mark.parametrize("key", ["x", "0.0", f"{'0' * 64}.{'0' * 64}", "%00"])
+def test_an_unknown_snapshot_is_not_found(filled: TestClient, key: str) -> None:
+    assert filled.get(f"/snapshots/{key}").status_code == 404
+
+
+# Images
+
+
+def test_an_image_shows_what_is_known_of_its_identity(filled: TestClient, database: Database) -> None:
+    with database.reading() as session:
+        image = session.query(Image).filter_by(origin="imported-record").one()
+        session.expunge_all()
+    html = filled.get(f"/images/{image.id}").text
+    words = text_of(html)
+    order = ["Index digest", "Manifest digest", "Config id", "Source identity"]
+    assert sorted(order, key=words.index) == order
+    assert f"SHA-256 {image.config_id}" in words
+    assert html.count('<p class="muted">not known</p>') == 1
+    assert "eabe7fd" in words
+    assert "Retold, neither run nor judged here." in words
+    assert f'href="/images/{image.id}"' in filled.get("/images").text
+    assert filled.get("/images/00000000-0000-0000-0000-000000000000").status_code == 404
+
+
+# The ledger
+
+
+def test_the_ledger_lists_its_entries_newest_first(filled: TestClient, restores: dict[str, UUID]) -> None:
+    html = filled.get("/ledger").text
+    indices = [int(one) for one in re.findall(r'<th scope="row"[^>]*><a href="/ledger/(\d+)"', html)]
+    assert indices == list(range(len(indices)))[::-1]
+    words = text_of(html)
+    assert "restore ended" in words
+    assert "none is set, so nothing can be signed" in words
+    entry = filled.get(f"/ledger/{indices[0]}").text
+    assert "rank_attempt.result" in text_of(entry)
+    assert "&#34;schema&#34;:&#34;sparkgate-ledger-leaf/v1&#34;" in entry
+    assert f'href="/restores/{restores["restored"]}"' in entry
+    assert filled.get(f"/ledger/{indices[0] + 1}").status_code == 404
+    assert filled.get("/ledger?before=1").text.count('<th scope="row"') == 1
+    assert filled.get(f"/ledger?before={2**62}").status_code == 200
+
+
+def test_a_changed_leaf_is_said_to_be_one(filled: TestClient, owner_engine: Engine) -> None:
+    with owner_engine.begin() as connection:
+        change = "UPDATE ledger_leaf SET document = :bytes WHERE index = 0"
+        connection.execute(text(change), {"bytes": HOSTILE.encode() + b"\xff"})
+    html = filled.get("/ledger").text
+    assert "not a leaf: " in text_of(html)
+    entry = filled.get("/ledger/0")
+    assert entry.status_code == 200
+    assert HOSTILE not in entry.text
+    assert "sparkgate ledger audit" in entry.text
+
+
+def test_a_log_with_a_hole_takes_no_page_with_it(filled: TestClient, owner_engine: Engine) -> None:
+    with owner_engine.begin() as connection:
+        connection.execute(text("DELETE FROM ledger_node"))
+        connection.execute(text("DELETE FROM ledger_leaf WHERE index = 1"))
+    for path in ("/", "/ledger", "/ledger/0"):
+        assert filled.get(path).status_code == 200
+    assert "not readable" in text_of(filled.get("/").text)
+    assert "The log cannot be read" in text_of(filled.get("/ledger").text)
+
+
+def test_only_who_may_export_evidence_reads_the_ledger(filled: TestClient) -> None:
+    assert 'href="/ledger"' in filled.get("/").text
+    filled.cookies.clear()
+    filled.post("/login", data={"name": "vera", "password": PASSWORD})
+    assert 'href="/ledger"' not in filled.get("/").text
+    assert filled.get("/ledger").status_code == 403
+    assert filled.get("/ledger/0").status_code == 403
+
+
+def test_an_empty_ledger_explains_itself(client: TestClient, empty: TestClient, owner_engine: Engine) -> None:
+    with owner_engine.begin() as connection:
+        connection.execute(text("TRUNCATE ledger_leaf, ledger_node, ledger_checkpoint"))
+    assert "No entry yet. The first fact makes the first one" in text_of(empty.get("/ledger").text)
+    assert "Ledger : no entry yet" in text_of(empty.get("/").text)
+
+
+def test_queries_that_find_the_last_restore_look_back_only_so_far(
+    filled: TestClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.reading() as session:
+        assert len(queries.newest_attempts_by_device(session)) == 4
+        monkeypatch.setattr(queries, "MOST_ATTEMPTS", 4)
+        assert queries.newest_attempts_by_device(session) == {}, "the newest restore alone has no outcome"
