@@ -33,6 +33,7 @@ from app.web.auth import KeyAuthenticator, Principal
 from app.web.body import BodyLimit
 from app.web.head import HeadAsGet
 from app.web.headers import ResponseHeaders
+from app.web.openapi import install_openapi
 from app.web.problems import install_problems
 from app.web.query import known_query
 from app.web.ratelimit import RateLimits
@@ -93,6 +94,7 @@ def create_app(
         app.include_router(router, dependencies=[Depends(known_query)])
     _add_health(app, database=database)
     install_dashboard(app)
+    install_openapi(app)
     return app
 
 

@@ -60,7 +60,13 @@ class AccountChangeBody(Body):
 
 class PasswordBody(Body):
     password: Annotated[
-        SecretStr, Field(min_length=SHORTEST_PASSWORD, max_length=LONGEST_PASSWORD, strict=False)
+        SecretStr,
+        Field(
+            min_length=SHORTEST_PASSWORD,
+            max_length=LONGEST_PASSWORD,
+            strict=False,
+            examples=["correct horse battery"],
+        ),
     ]
 
 

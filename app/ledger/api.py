@@ -11,6 +11,7 @@ from app.models import LedgerLeaf
 from app.web.deps import EvidenceExporter, ReadSession, WriteSession
 from app.web.etag import conditional, conditional_json
 from app.web.problems import problem_responses
+from app.web.schemas import EXACT
 
 router = APIRouter(prefix="/api/v1/ledger", tags=["ledger"])
 
@@ -20,7 +21,11 @@ TEXT: Final = "text/plain; charset=utf-8"
 IMMUTABLE: Final = "private, max-age=31536000, immutable"
 _SIGNING: Final = ("ledger-key-missing", "ledger-inconsistent")
 
-EntryIndex = Annotated[int, Path(ge=0, description="entries are numbered from 0")]
+# A size beyond the log is a 400 that says so, however large; a document's reader still wants a bound.
+EXACT_TO_READ: Final[dict[str, Any]] = {"maximum": EXACT}
+EntryIndex = Annotated[
+    int, Path(ge=0, json_schema_extra=EXACT_TO_READ, description="entries are numbered from 0")
+]
 
 
 def ledger_signer(request: Request) -> NoteSigner | None:
@@ -86,7 +91,10 @@ def get_checkpoint(
     _principal: EvidenceExporter,
     session: WriteSession,
     signer: SignerDep,
-    size: Annotated[int | None, Query(ge=0, description="of a checkpoint handed out earlier")] = None,
+    size: Annotated[
+        int | None,
+        Query(ge=0, json_schema_extra=EXACT_TO_READ, description="of a checkpoint handed out earlier"),
+    ] = None,
 ) -> Response:
     note = proofs.checkpoint(session, size=size, signer=signer)
     return _lasting(conditional(request, note, media_type=TEXT), when=size is not None)
@@ -103,7 +111,14 @@ def list_entries(
     request: Request,
     _principal: EvidenceExporter,
     session: ReadSession,
-    start: Annotated[int, Query(ge=0, description="index of the first; the log's size: nothing yet")] = 0,
+    start: Annotated[
+        int,
+        Query(
+            ge=0,
+            json_schema_extra=EXACT_TO_READ,
+            description="index of the first; the log's size: nothing yet",
+        ),
+    ] = 0,
     limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = 100,
 ) -> Response:
     rows, size = proofs.entries(session, start=start, limit=limit)
@@ -140,8 +155,11 @@ def prove_inclusion(
     _principal: EvidenceExporter,
     session: WriteSession,
     signer: SignerDep,
-    index: Annotated[int, Query(ge=0)],
-    size: Annotated[int | None, Query(ge=0, description="tree size; the log's size if not given")] = None,
+    index: Annotated[int, Query(ge=0, json_schema_extra=EXACT_TO_READ)],
+    size: Annotated[
+        int | None,
+        Query(ge=0, json_schema_extra=EXACT_TO_READ, description="tree size; the log's size if not given"),
+    ] = None,
 ) -> Response:
     text = proofs.inclusion(session, index=index, size=size, signer=signer)
     return _lasting(conditional(request, text, media_type=TEXT), when=size is not None)
@@ -159,9 +177,17 @@ def prove_consistency(
     _principal: EvidenceExporter,
     session: WriteSession,
     signer: SignerDep,
-    first: Annotated[int, Query(alias="from", ge=0, description="the earlier tree size")],
+    first: Annotated[
+        int, Query(alias="from", ge=0, json_schema_extra=EXACT_TO_READ, description="the earlier tree size")
+    ],
     second: Annotated[
-        int | None, Query(alias="to", ge=0, description="the later one; the log's size if not given")
+        int | None,
+        Query(
+            alias="to",
+            ge=0,
+            json_schema_extra=EXACT_TO_READ,
+            description="the later one; the log's size if not given",
+        ),
     ] = None,
 ) -> Response:
     text = proofs.consistency(session, first=first, second=second, signer=signer)

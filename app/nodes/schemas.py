@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
-from app.web.schemas import Body, NodeName, Resource
+from app.web.schemas import EXACT, Body, NodeName, Resource
 
 DeviceName = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$"), Field(examples=["host0"])
@@ -26,7 +26,7 @@ class NodeBody(Body):
 
 class WorkerBody(Body):
     runtime: Annotated[
-        dict[str, str | int],
+        dict[str, str | Annotated[int, Field(ge=0, le=EXACT)]],
         Field(
             max_length=32,
             description="what the worker measured of itself: exactly the facts of sparkgate-runtime/v1",

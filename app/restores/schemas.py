@@ -6,10 +6,11 @@ from uuid import UUID
 
 from pydantic import Field
 
-from app.web.schemas import Body, Hex64, Line, NodeName, Resource, TotalResource
+from app.web.schemas import EXACT, Body, Hex64, Line, NodeName, Resource, TotalResource
 
 State = Literal["waiting", "running", "publishing", "retracting", "resident", "releasing", "finished"]
 Outcome = Literal["restored", "corrupt", "incomplete", "failed"]
+RankOutcome = Literal["restored", "corrupt", "absent", "incompatible", "failed", "cancelled"]
 AttemptState = Literal["waiting", "claimed", "running", "ready", "reported", "lost", "cancelled"]
 
 
@@ -67,7 +68,7 @@ class ReportResource(Resource):
     service_start_ns: int = Field(description="from the admission of the restore to the start of service")
     clock_error_ns: int = Field(description="bound on the error of that start: the claim's round trip")
     pool_commit_ns: int = Field(description="just before service: committing the pool's pages")
-    outcome: str
+    outcome: RankOutcome
     objects: int
     bytes: int
     service_ns: int
@@ -87,7 +88,7 @@ class AttemptResource(Resource):
     root_path: str
     root_document_sha256: str
     state: AttemptState
-    outcome: str | None
+    outcome: RankOutcome | None
     problem: ProblemOfRank | None
     progress: dict[str, Any] | None
     runtime: dict[str, Any] | None = Field(description="what the rank's worker measured of itself")
@@ -149,8 +150,8 @@ class RestoreList(Resource):
 
 class LayerBody(Body):
     name: Annotated[str, Field(min_length=1, max_length=500)]
-    pages: Annotated[int, Field(ge=1)]
-    bytes: Annotated[int, Field(ge=1)]
+    pages: Annotated[int, Field(ge=1, le=EXACT)]
+    bytes: Annotated[int, Field(ge=1, le=EXACT)]
     sha256: Hex64
 
 
@@ -176,8 +177,8 @@ class ReadbackResource(Resource):
 
 
 class ClaimBody(Body):
-    generation: Annotated[int, Field(ge=1)]
-    token: Annotated[int, Field(ge=1, le=2**53 - 1)] | None = Field(
+    generation: Annotated[int, Field(ge=1, le=EXACT)]
+    token: Annotated[int, Field(ge=1, le=EXACT)] | None = Field(
         default=None,
         description=(
             "a fencing token of the worker's choice, at random: a claim whose answer was lost can then be "
@@ -204,9 +205,9 @@ class ClaimResource(Resource):
 
 
 class ProgressBody(Body):
-    objects: Annotated[int, Field(ge=0)]
-    bytes: Annotated[int, Field(ge=0)]
-    total_bytes: Annotated[int, Field(ge=0)]
+    objects: Annotated[int, Field(ge=0, le=EXACT)]
+    bytes: Annotated[int, Field(ge=0, le=EXACT)]
+    total_bytes: Annotated[int, Field(ge=0, le=EXACT)]
 
 
 class HeartbeatBody(Body):
@@ -222,7 +223,7 @@ class DecisionResource(Resource):
 
 
 class PublishBody(Body):
-    epoch: Annotated[int, Field(ge=1)]
+    epoch: Annotated[int, Field(ge=1, le=EXACT)]
 
 
 class LayersBody(Body):

@@ -230,10 +230,16 @@ def _install(app: FastAPI, *, kind: Any, translate: Any) -> None:
         return problem_response(request, translate(error))
 
 
-def problem_responses(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI `responses` for one operation: each problem with an example."""
+def problem_responses(*codes: str, everywhere: bool = True) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI `responses` for one operation: each problem with an example.
+
+    Args:
+        codes: what is special to the operation; what follows from its kind, `app.web.openapi` adds.
+        everywhere: with those of every operation that wants a key.
+    """
     responses: dict[int | str, dict[str, Any]] = {}
-    for code in ("unauthenticated", "scope-missing", "validation-failed", *codes):
+    general = ("unauthenticated", "scope-missing", "validation-failed") if everywhere else ()
+    for code in (*general, *codes):
         status, title = PROBLEMS[code]
         entry = responses.setdefault(
             status, {"model": ProblemBody, "description": title, "content": {MEDIA_TYPE: {"examples": {}}}}

@@ -219,9 +219,13 @@ def discard_restore(
     restore_id: UUID,
     principal: RestoresWriter,
     session: WriteSession,
+    if_match: IfMatchOptional,
     messages: MessagesDep,
     settings: SettingsDep,
 ) -> RestoreSummary:
+    if if_match.sent:
+        cancellation.locked_restore(session, restore_id=restore_id)
+        if_match.check(_shown(session, restore_id=restore_id))
     restore = residency.discard(
         session, restore_id=restore_id, by=principal.name, messages=messages, settings=settings
     )

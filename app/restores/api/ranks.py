@@ -28,6 +28,7 @@ from app.restores.service.attempts import ClaimAsked, Speaker
 from app.web.body import json_document, raw_body
 from app.web.deps import DatabaseDep, NodeReporter, SettingsDep, WriteSession
 from app.web.problems import problem_responses
+from app.web.schemas import EXACT
 
 router = APIRouter(prefix="/api/v1/attempts/{attempt_id}", tags=["rank workers"])
 
@@ -45,7 +46,7 @@ REPORT_PROBLEMS: Final = (
 async def speaker(
     attempt_id: UUID,
     principal: NodeReporter,
-    token: Annotated[int, Header(alias="Fencing-Token", ge=1, le=2**63 - 1, description="from the claim")],
+    token: Annotated[int, Header(alias="Fencing-Token", ge=1, le=EXACT, description="from the claim")],
 ) -> Speaker:
     return Speaker(attempt_id=attempt_id, principal=principal, token=token)
 
