@@ -57,9 +57,11 @@ def _attempts_of(restore_id: UUID) -> Any:
     return select(RankAttempt.id).where(RankAttempt.restore_id == restore_id)
 
 
-_ended_restores = select(Restore.id).where(Restore.outcome.is_not(None))
-_ended_readbacks = select(Readback.id).where(Readback.ended_at.is_not(None))
-_reported = select(RankAttempt.id).where(RankAttempt.restore_id.in_(_ended_restores))
+# Said the other way round, so that a row that belongs to nothing must have a leaf too.
+_open_restores = select(Restore.id).where(Restore.outcome.is_(None))
+_open_attempts = select(RankAttempt.id).where(RankAttempt.restore_id.in_(_open_restores))
+_unreleased_restores = select(Restore.id).where(Restore.released_at.is_(None))
+_open_readbacks = select(Readback.id).where(Readback.ended_at.is_(None))
 
 _ALL: Final = (
     _view("layout", Layout, "sha256 document group_count layer_count created_at created_by"),
@@ -124,28 +126,28 @@ _ALL: Final = (
         RankAttempt,
         "id state outcome problem runtime token device_generation claimed_at ready_at "
         "acknowledged_epoch acknowledged_at ended_at",
-        due=RankAttempt.restore_id.in_(_ended_restores),
+        due=RankAttempt.restore_id.not_in(_open_restores),
         of=lambda restore_id: RankAttempt.restore_id == restore_id,
     ),
     _view(
         "rank_attempt.release",
         RankAttempt,
         "id pages_released_at",
-        due=RankAttempt.restore_id.in_(select(Restore.id).where(Restore.released_at.is_not(None))),
+        due=RankAttempt.restore_id.not_in(_unreleased_restores),
         of=lambda restore_id: RankAttempt.restore_id == restore_id,
     ),
     _view(
         "rank_report",
         RankReportRow,
         "attempt_id document sha256 service_start_ns claim_round_trip_ns pool_commit_ns received_at",
-        due=RankReportRow.attempt_id.in_(_reported),
+        due=RankReportRow.attempt_id.not_in(_open_attempts),
         of=lambda restore_id: RankReportRow.attempt_id.in_(_attempts_of(restore_id)),
     ),
     _view(
         "restore_event",
         RestoreEvent,
         "id restore_id at kind rank detail",
-        due=RestoreEvent.restore_id.in_(_ended_restores),
+        due=RestoreEvent.restore_id.not_in(_open_restores),
         of=lambda restore_id: RestoreEvent.restore_id == restore_id,
     ),
     _view(
@@ -158,7 +160,7 @@ _ALL: Final = (
         "rank_readback",
         RankReadback,
         "readback_id rank layers received_at",
-        due=RankReadback.readback_id.in_(_ended_readbacks),
+        due=RankReadback.readback_id.not_in(_open_readbacks),
         of=lambda readback_id: RankReadback.readback_id == readback_id,
     ),
 )

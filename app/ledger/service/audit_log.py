@@ -43,6 +43,8 @@ class LogAudit:
         self._against = against
         self._take = take
         self._totals = totals
+        # Whatever was handed out is kept.
+        self._kept = {against.size} if against is not None else set()
         self._frontier = Frontier()
         self._whole = True
         self._next = 0
@@ -141,6 +143,7 @@ class LogAudit:
         while (row := self._checkpoints.head) is not None and row.size <= size:
             self._checkpoints.step()
             yield from self._checkpoint(row, root=root())
+            self._kept.discard(row.size)
         if self._against is not None and self._against.size == size and self._against.root != root():
             yield Finding(
                 code="history-differs",
@@ -183,6 +186,7 @@ class LogAudit:
         while (row := self._checkpoints.head) is not None:
             self._checkpoints.step()
             yield from self._checkpoint(row, root=None)
+            self._kept.discard(row.size)
             if row.size > end:
                 yield _missing(end, end=row.size)
                 end = row.size
@@ -192,6 +196,13 @@ class LogAudit:
                 subject=f"ledger_leaf {self._next} to {self._against.size - 1}",
                 expected=f"{self._against.size} entries as signed earlier",
                 found=str(self._next),
+            )
+        for size in self._kept:
+            yield Finding(
+                code="checkpoint-missing",
+                subject=f"ledger_checkpoint {size}",
+                expected="the one given, kept as it was handed out",
+                found="none",
             )
         while self._whole and (head := self._nodes.head) is not None:
             yield self._unknown(head[0])
