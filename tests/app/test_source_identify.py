@@ -11,6 +11,7 @@ import pytest
 from app.cli.source_checkout import MOST_SHOWN
 from app.core.source_tree import digest_folder
 from tests.app.checkouts import FILES, append, changes, git, link, look, make_checkout
+from workers.runtime import measure_runtime
 
 
 @pytest.fixture
@@ -214,3 +215,12 @@ def test_file_that_cannot_be_read_leaves_the_state_unknown(
     found = look(checkout)
     assert found.problems.first == ["code/a.py: expected to be readable, found Permission denied"]
     assert (found.dirty, found.source_sha256) == (None, None)
+
+
+def test_worker_measures_its_code_as_the_command_does(checkout: Path) -> None:
+    for name in ("app/core/a.py", "app/b.html", "workers/c.py"):
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).write_text(name)
+    found = look(checkout, only=("app", "workers"))
+    assert found.source_sha256 == measure_runtime(checkout).source_sha256
+    assert look(checkout, only=("app/core",)).source_sha256 == measure_runtime(checkout).engine_sha256

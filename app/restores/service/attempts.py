@@ -5,15 +5,12 @@ A worker may say anything twice (its network may lose our answer): the same word
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from app.core.canonical_json import decode_strict, expect_int, expect_object
-from app.core.digest import sha256
-from app.core.restore.report import RankOutcome, RankReport, parse_report
-from app.core.runtime import first_difference
+from app.core.restore.report import RankOutcome
 from app.db.session import database_time
 from app.errors import Conflict, NotFound, Refused
 from app.manifests import service as manifests
@@ -22,12 +19,8 @@ from app.nodes import service as nodes
 from app.restores import repository
 from app.restores.dispatch import RankMessages
 from app.restores.service.completion import advance, end_attempt, hold_devices
+from app.restores.service.reports import check_runtime, problem_of, read_report
 from app.web.auth import Principal, check_node
-
-_REPORT_KEYS: Final = frozenset(
-    {"report", "runtime", "service_start_ns", "claim_round_trip_ns", "pool_commit_ns"}
-)
-_HOUR_NS: Final = 3600 * 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +155,7 @@ def record_ready(session: Session, speaker: Speaker, *, raw: bytes, messages: Ra
         Conflict: stale token, lost lease, another report was received before, or a runtime that is not the
             one the worker registered.
     """
-    report, row, runtime = _read_report(raw, attempt_id=speaker.attempt_id)
+    report, row, runtime = read_report(raw, attempt_id=speaker.attempt_id)
     if report.outcome is not RankOutcome.RESTORED:
         raise Refused(f"report: expected outcome restored, found {report.outcome}")
     restore, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
@@ -170,7 +163,7 @@ def record_ready(session: Session, speaker: Speaker, *, raw: bytes, messages: Ra
     if _already_reported(attempt, row=row, token=speaker.token):
         return restore
     _check_token(attempt, token=speaker.token, now=now)
-    _check_runtime(attempt, found=runtime)
+    check_runtime(attempt, found=runtime)
     session.add(row)
     attempt.state = "ready"
     attempt.ready_at = now
@@ -187,7 +180,7 @@ def record_failure(session: Session, speaker: Speaker, *, raw: bytes, messages: 
 
     Raises: as `record_ready`.
     """
-    report, row, runtime = _read_report(raw, attempt_id=speaker.attempt_id)
+    report, row, runtime = read_report(raw, attempt_id=speaker.attempt_id)
     if report.outcome is RankOutcome.RESTORED:
         raise Refused("report: expected an outcome other than restored, found restored")
     restore, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
@@ -195,10 +188,10 @@ def record_failure(session: Session, speaker: Speaker, *, raw: bytes, messages: 
     if _already_reported(attempt, row=row, token=speaker.token):
         return restore
     _check_token(attempt, token=speaker.token, now=now)
-    _check_runtime(attempt, found=runtime)
+    check_runtime(attempt, found=runtime)
     session.add(row)
     hold_devices(session, restore=restore)
-    state, problem = "reported", _problem_of(report)
+    state, problem = "reported", problem_of(report)
     if report.outcome is RankOutcome.CANCELLED:
         state, problem = _stopped(restore, attempt=attempt)
     end_attempt(
@@ -220,20 +213,6 @@ def _stopped(restore: Restore, *, attempt: RankAttempt) -> tuple[str, dict[str, 
         return "cancelled", None
     device = f"{attempt.device.node.name}/{attempt.device.name}"
     return "lost", {"code": "rank-lost", "detail": f"the rank worker of {device} stopped without being told"}
-
-
-def _problem_of(report: RankReport) -> dict[str, Any] | None:
-    if report.problem is None:
-        return None
-    problem = report.problem
-    return {
-        "code": problem.code,
-        "subject": problem.subject,
-        "stage": problem.stage,
-        "expected": problem.expected,
-        "found": problem.found,
-        "detail": f"{problem.subject}: expected {problem.expected}, found {problem.found}",
-    }
 
 
 def acknowledge_publish(session: Session, speaker: Speaker, *, epoch: int, messages: RankMessages) -> Restore:
@@ -370,16 +349,6 @@ def _check_token(attempt: RankAttempt, *, token: int, now: datetime) -> None:
         )
 
 
-def _check_runtime(attempt: RankAttempt, *, found: dict[str, Any]) -> None:
-    """The report's runtime must be the one under which its worker opened the device's generation."""
-    difference = first_difference(attempt.runtime or {}, found=found)
-    if difference is not None:
-        raise Conflict(
-            f"attempt {attempt.id}, generation {attempt.device_generation}: {difference}",
-            code="runtime-differs",
-        )
-
-
 def _already_reported(attempt: RankAttempt, *, row: RankReportRow, token: int) -> bool:
     if attempt.report is None:
         return False
@@ -391,22 +360,3 @@ def _already_reported(attempt: RankAttempt, *, row: RankReportRow, token: int) -
             code="report-differs",
         )
     return True
-
-
-def _read_report(raw: bytes, *, attempt_id: UUID) -> tuple[RankReport, RankReportRow, dict[str, Any]]:
-    value = decode_strict(raw, subject="rank report")
-    document = expect_object(value, subject="rank report", keys=_REPORT_KEYS)
-    report = parse_report(document["report"])
-    row = RankReportRow(
-        attempt_id=attempt_id,
-        document=raw,
-        sha256=sha256(raw),
-        service_start_ns=_nanoseconds(document, key="service_start_ns"),
-        claim_round_trip_ns=_nanoseconds(document, key="claim_round_trip_ns"),
-        pool_commit_ns=_nanoseconds(document, key="pool_commit_ns"),
-    )
-    return report, row, expect_object(document["runtime"], subject="rank report.runtime")
-
-
-def _nanoseconds(document: dict[str, Any], *, key: str) -> int:
-    return expect_int(document[key], subject=f"rank report.{key}", minimum=0, maximum=_HOUR_NS)

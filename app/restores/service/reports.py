@@ -1,0 +1,69 @@
+"""The report document of a rank: read, and held against the runtime its worker registered."""
+
+from typing import Any, Final
+from uuid import UUID
+
+from app.core.canonical_json import decode_strict, expect_int, expect_object
+from app.core.digest import sha256
+from app.core.restore.report import RankReport, parse_report
+from app.core.runtime import first_difference
+from app.errors import Conflict
+from app.models import RankAttempt, RankReportRow
+
+_REPORT_KEYS: Final = frozenset(
+    {"report", "runtime", "service_start_ns", "claim_round_trip_ns", "pool_commit_ns"}
+)
+_HOUR_NS: Final = 3600 * 10**9
+
+
+def read_report(raw: bytes, *, attempt_id: UUID) -> tuple[RankReport, RankReportRow, dict[str, Any]]:
+    """The report of one rank, the row that keeps it, and the runtime it names.
+
+    Raises:
+        FormatError: the document is not one.
+    """
+    value = decode_strict(raw, subject="rank report")
+    document = expect_object(value, subject="rank report", keys=_REPORT_KEYS)
+    report = parse_report(document["report"])
+    row = RankReportRow(
+        attempt_id=attempt_id,
+        document=raw,
+        sha256=sha256(raw),
+        service_start_ns=_nanoseconds(document, key="service_start_ns"),
+        claim_round_trip_ns=_nanoseconds(document, key="claim_round_trip_ns"),
+        pool_commit_ns=_nanoseconds(document, key="pool_commit_ns"),
+    )
+    return report, row, expect_object(document["runtime"], subject="rank report.runtime")
+
+
+def check_runtime(attempt: RankAttempt, *, found: dict[str, Any]) -> None:
+    """Return if a report's runtime is the one under which its worker opened the device's generation.
+
+    Raises:
+        Conflict: it differs; the first fact that does is named.
+    """
+    difference = first_difference(attempt.runtime or {}, found=found)
+    if difference is not None:
+        raise Conflict(
+            f"attempt {attempt.id}, generation {attempt.device_generation}: {difference}",
+            code="runtime-differs",
+        )
+
+
+def problem_of(report: RankReport) -> dict[str, Any] | None:
+    """What kept a rank from restoring, as its attempt tells it."""
+    if report.problem is None:
+        return None
+    problem = report.problem
+    return {
+        "code": problem.code,
+        "subject": problem.subject,
+        "stage": problem.stage,
+        "expected": problem.expected,
+        "found": problem.found,
+        "detail": f"{problem.subject}: expected {problem.expected}, found {problem.found}",
+    }
+
+
+def _nanoseconds(document: dict[str, Any], *, key: str) -> int:
+    return expect_int(document[key], subject=f"rank report.{key}", minimum=0, maximum=_HOUR_NS)
