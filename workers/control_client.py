@@ -19,8 +19,8 @@ from app.core.canonical_json import encode_canonical
 TIMEOUT_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 2.0
-# Short of any lease: a claim that was granted unheard is asked for again before it is lost.
-CLAIM_PATIENCE_S: Final = 10.0
+# As long as a lease usually lasts: a claim that was granted unheard is asked for again until it is lost.
+CLAIM_PATIENCE_S: Final = 30.0
 # Not refusals of the word: too many words at once, or trouble on the other side.
 _TRY_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
 

@@ -31,7 +31,7 @@ def installation(
     upgrade(urls.owner)
     home = tmp_path_factory.mktemp("home")
     stores = tmp_path_factory.mktemp("stores")
-    running = Installation(home, urls=urls, broker_url=valkey_url, stores=stores, port=free_port())
+    running = Installation(home, urls=urls, broker_url=valkey_url, stores=stores, port=_free_port())
     try:
         yield running.start()
     finally:
@@ -59,7 +59,7 @@ def small_store(installation: Installation, request: pytest.FixtureRequest) -> S
     return made
 
 
-def free_port() -> int:
+def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -6,10 +6,13 @@ rank workers again.
 """
 
 import os
+import random
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +36,7 @@ DEVICES: Final = ("host0", "host1")
 PROCESSES: Final = (*DEVICES, "control", "web", "valkey", "postgres")
 PATIENCE_S: Final = 60.0
 # Longer than a web process takes to start on a busy machine: only a killed rank worker may lose a rank.
-LEASE_S: Final = 20.0
+LEASE_S: Final = 60.0
 
 
 class KillRing:
@@ -199,14 +202,22 @@ class KillRing:
     def _revive(self, name: str) -> None:
         try:
             if name == "postgres":
-                self.postgres.start(lambda _: None)
+                self._move("postgres", port=_port_of(self.postgres.start(lambda _: None).app))
             elif name == "valkey":
-                self.valkey.start()
+                self._move("valkey", port=_port_of(self.valkey.start()))
             else:
                 self.children[name].stop()
                 self._launch(name)
         except Exception as error:  # noqa: BLE001  # told by the test that waits for the process
             self._troubles.append(f"{name}: {type(error).__name__}: {error}")
+
+    def _move(self, server: str, *, port: int) -> None:
+        """A server whose port somebody took meanwhile has another one now."""
+        for wire in self.wires:
+            if wire.listener == server:
+                wire.upstream_port = port
+        if server == "postgres":
+            self.owner_url = _with_port(self.owner_url, port=port)
 
     def _launch(self, name: str) -> None:
         self.children[name] = Child.start(self.specs[name], home=self.home)
@@ -267,6 +278,15 @@ class KillRing:
 
 def _last_lines(file: Path) -> list[str]:
     return file.read_text(errors="replace").splitlines()[-12:]
+
+
+def quiet_port() -> int:
+    """A free port below those the kernel gives to outgoing connections: it stays free while web is down."""
+    while True:
+        port = random.randrange(15_000, 30_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _port_of(url: str) -> int:

@@ -12,9 +12,8 @@ import pytest
 from app.core.store.layout import OBJECTS_FOLDER
 from app.core.store.synth import SynthesizedSnapshot, synthesize_store
 from app.embedded import make_home
-from tests.e2e.conftest import free_port
 from tests.e2e.kill_points import KillPoint, Traveller, all_points, pass_through, prove_empty
-from tests.e2e.kill_ring import DEVICES, KillRing
+from tests.e2e.kill_ring import DEVICES, KillRing, quiet_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
@@ -44,7 +43,7 @@ def traveller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traveller]:
     good, bad = (_store(stores / name, seed=seed) for seed, name in enumerate(("good", "bad")))
     _flip_a_byte(bad.roots[1])
     # Room for the pages of one restore and not of two: a page left behind makes the next one fail.
-    ring = KillRing(home, stores=stores, web_port=free_port(), pool_bytes=BYTES_PER_RANK * 3 // 2)
+    ring = KillRing(home, stores=stores, web_port=quiet_port(), pool_bytes=BYTES_PER_RANK * 3 // 2)
     try:
         ring.start()
         for store in (good, bad):
