@@ -1,8 +1,10 @@
-"""Every page in headless Chromium: two widths, both colour schemes, no error, no overflow, legible."""
+"""Every page in headless Chromium, found by its links: no error, no overflow, legible, reached by Tab."""
 
+import re
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +21,10 @@ from app.db.migrate import upgrade
 from app.db.session import Database, open_database
 from app.embedded import DatabaseUrls, create_database
 from app.main import create_app
-from app.models import Base, Readback, Restore
+from app.models import Base, Device, Readback, Restore
 from tests.app import dashboard_rows as rows
 from tests.conftest import database_urls
+from tests.e2e import page_checks as checks
 
 pytestmark = pytest.mark.browser
 
@@ -36,65 +39,27 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-WIDTHS = [1280, 390]
-SCHEMES = ["light", "dark"]
-NAMED = {
-    "overview": "/",
-    "restores": "/restores",
-    "start": "/restores/new",
-    "images": "/images",
-    "snapshots": "/snapshots",
-    "api": "/docs/api",
-    "problems": "/docs/problems",
+# How many pages of one shape are visited: every state of a restore, otherwise the first few.
+MOST_OF_A_SHAPE = {"/restores/{id}": 9, "/restores/{id}/cancel": 3, "/restores?": 4}
+FEW = 2
+EXPECTED_SHAPES = {
+    "/",
+    "/restores",
+    "/restores?",
+    "/restores/new",
+    "/restores/new?",
+    "/restores/{id}",
+    "/restores/{id}/cancel",
+    "/restores/{id}/ranks/{n}",
+    "/snapshots",
+    "/snapshots/{hex}.{hex}",
+    "/images",
+    "/images/{id}",
+    "/ledger",
+    "/ledger/{n}",
+    "/docs/api",
+    "/docs/problems",
 }
-OF_RESTORES = ["restored", "corrupt", "running", "waiting"]
-
-# Every text against what is painted behind it; letters on a bar against the bar.
-CONTRAST = """
-() => {
-  const parse = text => { const n = text.match(/[\\d.]+/g).map(Number);
-    return n.length < 4 ? [...n, 1] : n; };
-  const over = (top, under) => [0, 1, 2].map(i => top[i] * top[3] + under[i] * (1 - top[3]));
-  const light = rgb => { const [r, g, b] = rgb.map(v => { v /= 255;
-    return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const behind = elt => { const layers = [];
-    for (let e = elt; e; e = e.parentElement) {
-      const style = getComputedStyle(e);
-      if (!(e instanceof SVGElement) && style.backgroundColor) layers.push(parse(style.backgroundColor));
-      const bar = e.closest && e.matches('g.bar') && e.querySelector(':scope > rect');
-      const fill = bar && getComputedStyle(bar).fill;
-      if (fill && fill.startsWith('rgb')) layers.push(parse(fill)); }
-    return layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255]); };
-  const bad = []; const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    const elt = node.parentElement; const box = elt.getBoundingClientRect();
-    const exempt = 'title, option, noscript, button:disabled, .skip';
-    if (!node.data.trim() || !box.width || elt.closest(exempt)) continue;
-    const style = getComputedStyle(elt);
-    const ink = parse(elt instanceof SVGElement ? style.fill : style.color);
-    const ground = behind(elt); const [a, b] = [light(over(ink, ground)), light(ground)];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < 4.5) bad.push(`${ratio.toFixed(2)} ${elt.tagName}.${elt.getAttribute('class')} ${node.data}`);
-  }
-  return bad;
-}
-"""
-OUTSIDE = """
-() => [...document.querySelectorAll('main *')].filter(elt => {
-  const box = elt.getBoundingClientRect();
-  const right = document.documentElement.clientWidth + 1;
-  return box.width && box.right > right && !elt.closest('.scroll, pre, svg');
-}).map(elt => `${elt.tagName}.${elt.getAttribute('class')} ${elt.getBoundingClientRect().right}`)
-"""
-TOO_WIDE_PX = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-FOCUSABLE = "a[href], button:not(:disabled), input:not([type=hidden]), select, [tabindex='0']"
-FOCUSED = """
-() => { const elt = document.activeElement; const style = getComputedStyle(elt);
-  const outlined = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1;
-  const at = [...document.querySelectorAll(SELECTOR)].indexOf(elt);
-  return [at, outlined, elt.getBoundingClientRect().width > 0]; }
-""".replace("SELECTOR", repr(FOCUSABLE).replace("'", '"').replace('"0"', "'0'"))
 
 
 @dataclass
@@ -125,15 +90,18 @@ class Site:
     owner_url: str
     folder: Path
 
-    def fill(self) -> dict[str, UUID]:
-        """Start every test from the same rows."""
+    def fill(self, *, with_rows: bool = True) -> dict[str, UUID]:
+        """Start every test from the same rows, or from none but the people."""
         engine = create_engine(self.owner_url)
         names = ", ".join(f'"{table.name}"' for table in Base.metadata.sorted_tables)
         with engine.begin() as connection:
             connection.execute(text(f"TRUNCATE {names} RESTART IDENTITY CASCADE"))
         engine.dispose()
         with self.database.transaction() as session:
-            return rows.add_everything(session, folder=self.folder)
+            if with_rows:
+                return rows.add_everything(session, folder=self.folder)
+            rows.add_people(session)
+            return {}
 
 
 @pytest.fixture(scope="module")
@@ -197,24 +165,87 @@ def open_tab(chromium: Browser, site: Site, **options: Any) -> Tab:
     return tab
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
-def test_every_page_is_clean_and_legible(
-    site: Site, chromium: Browser, width: int, scheme: str, tmp_path: Path
+def shape_of(path: str) -> str:
+    """What kind of page an address is of."""
+    plain, query, _ = path.partition("?")
+    plain = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "{id}", plain)
+    plain = re.sub(r"[0-9a-f]{64}", "{hex}", plain)
+    return re.sub(r"(?<=/)\d+", "{n}", plain) + query
+
+
+def check_page(tab: Tab, path: str) -> None:
+    """Everything a page must be, whatever it shows."""
+    page = tab.page
+    assert page.evaluate(checks.TOO_WIDE_PX) == 0, f"{path} is too wide"
+    assert page.evaluate(checks.OUTSIDE) == [], path
+    assert page.evaluate(checks.OVERLAPPING) == [], path
+    assert page.evaluate(checks.CONTRAST) == [], path
+    assert page.locator("h1").count() == 1, f"{path}: expected one heading"
+    assert page.title().endswith("· sparkgate"), path
+
+
+def check_focus(tab: Tab, path: str, *, most: int) -> None:
+    """Tab reaches the controls one after the other; each is seen and shows that it has the focus."""
+    count = tab.page.evaluate(checks.WATCH_FOCUS, checks.FOCUSABLE)
+    for _ in range(min(count, most)):
+        tab.page.keyboard.press("Tab")
+    focused = tab.page.evaluate(checks.FOCUSED)
+    assert [at for at, _, _, _ in focused] == list(range(min(count, most))), f"{path}: {focused}"
+    assert [name for _, outlined, _, name in focused if not outlined] == [], f"{path}: no outline"
+    assert [name for _, _, seen, name in focused if not seen] == [], f"{path}: out of sight"
+
+
+def walk(tab: Tab, *, most_tabs: int = 0) -> Counter[str]:
+    """Visit the pages by their links from the overview on; returns how many of each shape were seen."""
+    seen: Counter[str] = Counter()
+    wanted, known = ["/"], {"/"}
+    while wanted:
+        path = wanted.pop(0)
+        seen[shape_of(path)] += 1
+        response = tab.page.goto(tab.site.address + path, wait_until="load")
+        assert response is not None
+        assert response.status == 200, f"{path}: {response.status}"
+        check_page(tab, path)
+        if most_tabs:
+            check_focus(tab, path, most=most_tabs)
+        for target in map(str, tab.page.evaluate(checks.LINKS)):
+            link, _, place = target.partition("#")
+            if place and link in ("", path.partition("?")[0]):
+                assert tab.page.locator(f"[id='{place}']").count() == 1, f"{path}: nothing is named {place}"
+            shape = shape_of(link)
+            waiting = sum(shape_of(one) == shape for one in wanted)
+            if not link or link in known or not link.startswith("/") or link == "/openapi.json":
+                continue
+            if seen[shape] + waiting < MOST_OF_A_SHAPE.get(shape, FEW):
+                known.add(link)
+                wanted.append(link)
+    return seen
+
+
+@pytest.mark.parametrize(("width", "scheme", "most_tabs"), [(390, "light", 25), (1280, "dark", 12)])
+def test_every_page_is_clean_legible_and_reached_by_tab(
+    site: Site, chromium: Browser, width: int, scheme: str, most_tabs: int
 ) -> None:
-    restores = site.fill()
+    site.fill()
     tab = open_tab(chromium, site, viewport={"width": width, "height": 900}, color_scheme=scheme)
-    paths = NAMED | {name: f"/restores/{restores[name]}" for name in OF_RESTORES}
-    paths["rank"] = f"/restores/{restores['restored']}/ranks/2"
-    for name, path in paths.items():
+    seen = walk(tab, most_tabs=most_tabs)
+    assert EXPECTED_SHAPES - {re.sub(r"\?.*", "?", shape) for shape in seen} == set()
+    assert seen["/restores/{id}"] == 7, "restored, corrupt, cancelled and those that are open"
+    assert tab.said == []
+    tab.page.context.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_every_page_without_anything_to_show_is_clean_too(
+    site: Site, chromium: Browser, width: int, scheme: str
+) -> None:
+    site.fill(with_rows=False)
+    tab = open_tab(chromium, site, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    seen = walk(tab, most_tabs=20)
+    assert {"/", "/restores", "/restores/new", "/snapshots", "/images", "/ledger"} <= set(seen)
+    for path in ("/", "/restores", "/restores/new", "/snapshots", "/images"):
         tab.open(path)
-        tab.page.screenshot(path=tmp_path / f"{name}-{width}-{scheme}.png", full_page=True)
-        wide = tab.page.evaluate(
-            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        )
-        assert wide == 0, f"{name} is {wide} px too wide"
-        assert tab.page.evaluate(OUTSIDE) == [], name
-        assert tab.page.evaluate(CONTRAST) == [], name
+        assert tab.page.locator(".empty").count() >= 1, f"{path} does not explain its emptiness"
     assert tab.said == []
     tab.page.context.close()
 
@@ -223,33 +254,24 @@ def test_the_checks_find_what_they_look_for(site: Site, chromium: Browser) -> No
     restores = site.fill()
     tab = open_tab(chromium, site, viewport={"width": 390, "height": 900})
     tab.open(f"/restores/{restores['restored']}")
-    tab.page.evaluate("document.querySelector('h1').style.color = '#999'")
-    tab.page.evaluate("document.querySelector('.evidence').style.width = '500px'")
+    change = "(elt => {{ elt.style.{} }})(document.querySelector('{}'))"
+    tab.page.evaluate(change.format("color = '#999'", "h1"))
+    tab.page.evaluate(change.format("width = '500px'", ".evidence"))
+    tab.page.evaluate(change.format("outline = 'none'", "nav a"))
+    tab.page.evaluate("document.querySelector('[data-label]').dataset.label = 'far too long for its column'")
     tab.page.evaluate("setTimeout('1')")
-    assert any(line.endswith("H1.null Engine self-test") for line in tab.page.evaluate(CONTRAST))
-    assert any("DIV" in line for line in tab.page.evaluate(OUTSIDE))
-    assert tab.page.evaluate(TOO_WIDE_PX) > 0
+    assert any(line.endswith("H1.null Engine self-test") for line in tab.page.evaluate(checks.CONTRAST))
+    assert any("DIV" in line for line in tab.page.evaluate(checks.OUTSIDE))
+    assert tab.page.evaluate(checks.OVERLAPPING) == ["far too long for its column"]
+    assert tab.page.evaluate(checks.TOO_WIDE_PX) > 0
     assert any("Content Security Policy" in line for line in tab.said)
-    tab.page.context.close()
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_everything_is_reached_by_tab_in_order_and_shows_it(
-    site: Site, chromium: Browser, width: int
-) -> None:
-    restores = site.fill()
-    tab = open_tab(chromium, site, viewport={"width": width, "height": 900})
-    for path in ("/", "/restores/new", f"/restores/{restores['restored']}", "/docs/problems"):
-        tab.open(path)
-        count = tab.page.locator(FOCUSABLE).count()
-        seen = []
-        for _ in range(min(count, 40)):
-            tab.page.keyboard.press("Tab")
-            at, outlined, visible = tab.page.evaluate(FOCUSED)
-            assert outlined, f"{path}: nothing shows the focus on element {at}"
-            assert visible, f"{path}: element {at} has the focus and cannot be seen"
-            seen.append(at)
-        assert seen == list(range(min(count, 40))), path
+    with pytest.raises(AssertionError, match="no outline"):
+        check_focus(tab, "here", most=5)
+    tab.open("/")
+    tab.page.evaluate(change.format("fill = '#777'", ".ring-text"))
+    tab.page.evaluate(change.format("fill = '#bbb'", ".ring-count"))
+    found = tab.page.evaluate(checks.CONTRAST)
+    assert [line.split()[1] for line in found] == ["text.ring-text", "text.ring-count"]
     tab.page.context.close()
 
 
@@ -310,7 +332,42 @@ def test_choosing_another_snapshot_renews_the_form(site: Site, chromium: Browser
     tab.page.dblclick("main button.primary", no_wait_after=True)
     tab.page.wait_for_selector(".verdict")
     with site.database.reading() as session:
-        assert session.query(Restore).count() == 5, "a double click is one restore"
+        assert session.query(Restore).count() == 8, "a double click is one restore"
+    assert tab.said == []
+    tab.page.context.close()
+
+
+def test_a_cancellation_is_followed_to_its_end(site: Site, chromium: Browser) -> None:
+    restore_id = site.fill()["cancelling"]
+    tab = open_tab(chromium, site, viewport={"width": 390, "height": 900})
+    tab.open(f"/restores/{restore_id}")
+    with site.database.transaction() as session:
+        restore = session.get_one(Restore, restore_id)
+        restore.attempts[2].retract_heard_at = restore.cancel_requested_at
+    tab.page.wait_for_selector("text=every rank that had begun was told", timeout=5000)
+    with site.database.transaction() as session:
+        restore = session.get_one(Restore, restore_id)
+        restore.state, restore.outcome, restore.ended_at = "finished", "incomplete", restore.created_at
+    tab.page.wait_for_selector("text=no rank holds a page of it", timeout=5000)
+    assert tab.page.locator("#live[hx-get]").count() == 0, "what is over is not asked for again"
+    check_page(tab, "the end of a cancellation")
+    assert tab.said == []
+    tab.page.context.close()
+
+
+def test_the_overview_follows_and_stops(site: Site, chromium: Browser) -> None:
+    site.fill()
+    tab = open_tab(chromium, site)
+    assert tab.page.locator(".ring-device.is-held").count() == 4
+    with site.database.transaction() as session:
+        for device in session.query(Device):
+            device.held_by = None
+        for restore in session.query(Restore).filter(Restore.state != "finished"):
+            restore.state, restore.outcome = "finished", restore.outcome or "failed"
+            restore.ended_at = restore.created_at
+    tab.page.wait_for_selector(".ring-device.is-held", state="detached", timeout=5000)
+    assert tab.page.locator("#live[hx-get]").count() == 0
+    assert "does not follow by itself" in tab.page.inner_text("main")
     assert tab.said == []
     tab.page.context.close()
 
@@ -324,4 +381,15 @@ def test_without_javascript_everything_is_there(site: Site, chromium: Browser) -
     assert tab.page.locator("noscript").inner_html().startswith('<meta http-equiv="refresh"')
     tab.page.click("#discard")
     assert "discarded by dana" in tab.page.inner_text("main")
+    tab.open("/")
+    assert tab.page.locator("svg.ring .ring-circle").count() == 5
+    tab.open("/restores")
+    tab.page.select_option("[name=outcome]", "corrupt")
+    tab.page.click("form.filters button")
+    assert tab.page.url.endswith("/restores?outcome=corrupt")
+    tab.open(f"/restores/{restores['waiting']}")
+    tab.page.click("#cancel")
+    tab.page.fill("#reason", "no script")
+    tab.page.click("main button.primary")
+    assert "cancelled by dana: no script" in tab.page.inner_text("main")
     tab.page.context.close()
