@@ -19,7 +19,7 @@ from uuid import uuid4
 import redis
 
 from app.core.store.synth import SynthesizedSnapshot
-from tests.app.ring import real_report, wire
+from tests.app.ring import RUNTIME, real_report, wire
 from tests.bench.control_client import BareClient
 from tests.bench.control_figures import Record
 from tests.bench.control_inventory import report_inventory
@@ -69,7 +69,7 @@ class Ring:
             self._register(client, node)
             for device in self.devices:
                 path = f"/api/v1/nodes/{node}/devices/{device}/workers"
-                client.need("worker", "POST", path, body=b'{"runtime": {"engine": "simulated"}}')
+                client.need("worker", "POST", path, body=json.dumps({"runtime": RUNTIME}).encode())
             first = number * len(self.devices)
             roots = self.stored.roots[first : first + len(self.devices)]
             report_inventory(client, node=node, roots=roots)

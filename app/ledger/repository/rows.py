@@ -59,11 +59,11 @@ def digests_of(session: Session, *, view: str, keys: Iterable[RowKey]) -> dict[s
         if isinstance(one, AllOf):
             if shape.of is None:
                 raise LookupError(f"ledger view {view}: belongs to no owner")
-            found |= dict(_rows(session, shape, where=shape.of(one.owner)))
+            found |= dict(_rows(session, shape, where=shape.of(one.owner), streamed=0))
     wanted = [_identity(one) for one in given if not isinstance(one, AllOf)]
     for start in range(0, len(wanted), _ASKED):
         part = wanted[start : start + _ASKED]
-        found |= dict(_rows(session, shape, where=_is_one_of(shape, part)))
+        found |= dict(_rows(session, shape, where=_is_one_of(shape, part), streamed=0))
     for identity in wanted:
         key = "/".join(map(str, identity))
         if key not in found:
@@ -76,7 +76,10 @@ def stream_due(session: Session, *, view: View) -> Iterator[tuple[str, str]]:
     yield from _rows(session, view, where=view.due)
 
 
-def _rows(session: Session, view: View, *, where: ColumnElement[bool] | None) -> Iterator[tuple[str, str]]:
+def _rows(
+    session: Session, view: View, *, where: ColumnElement[bool] | None, streamed: int = _STREAMED
+) -> Iterator[tuple[str, str]]:
+    """Key and digest of rows; `streamed` at a time, 0: all at once (a cursor costs three more round trips)."""
     table = view.model.__table__
     columns = [table.c[name] for name in view.columns]
     kinds = [_kind(column) for column in columns]
@@ -87,7 +90,8 @@ def _rows(session: Session, view: View, *, where: ColumnElement[bool] | None) ->
     query = select(_key(view).label("row_key"), *texts)
     if where is not None:
         query = query.where(where)
-    with session.execute(query.execution_options(yield_per=_STREAMED)) as rows:
+    options = {"yield_per": streamed} if streamed else {}
+    with session.execute(query.execution_options(**options)) as rows:
         for row in rows:
             values = {
                 name: None if text is None else (kind, text)

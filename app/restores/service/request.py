@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from sqlalchemy.orm import Session
@@ -13,10 +14,15 @@ from app.layouts import service as layouts
 from app.ledger import service as ledger
 from app.manifests import service as manifests
 from app.manifests.service import Snapshot
-from app.models import Device, ManifestLocation, RankAttempt, Restore, RestoreEvent
+from app.models import Device, ManifestLocation, RankAttempt, Restore, RestoreEvent, RootDocument
 from app.nodes import service as nodes
 from app.restores import repository
 from app.web.paging import Cursor, Total
+
+
+# Plans are pure in the two digests, so what was planned stays true; the bound only keeps the memory small.
+_MOST_PLANNED: Final = 16_384
+_planned: dict[tuple[str, str], int] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +87,7 @@ def request_restore(
         rows={"restore.order": [restore], "rank_attempt.order": restore.attempts},
         facts={"restore": str(restore.id), "ranks": restore.rank_count, "try": restore.try_number},
     )
-    return get_restore(session, restore_id=restore.id)
+    return restore
 
 
 def _restore(order: RestoreOrder, *, snapshot: Snapshot, by: str) -> Restore:
@@ -101,7 +107,8 @@ def _attempt(assignment: RankAssignment, *, number: int) -> RankAttempt:
     return RankAttempt(
         rank=assignment.rank,
         number=number,
-        device_id=assignment.device.id,
+        device=assignment.device,
+        report=None,
         root_document_sha256=assignment.place.root_document_sha256,
         root_path=assignment.place.root_path,
         pages_bytes=assignment.pages_bytes,
@@ -136,8 +143,7 @@ def _too_few_devices(rank: int, *, places: Sequence[ManifestLocation], rank_coun
 
 def _checked(place: ManifestLocation, *, rank: int, device: Device, layout: PageLayout) -> RankAssignment:
     """Plan the rank as its worker will, so that a wrong layout is refused now and not on four devices."""
-    plan = plan_restore(manifests.parsed(place.root_document), layout=layout)
-    pages_bytes = layout.payload_bytes(block_counts=plan.block_counts)
+    pages_bytes = _planned_bytes(place.root_document, layout=layout)
     if pages_bytes > device.pool_bytes:
         raise Conflict(
             f"device {place.node.name}/{device.name}: rank {rank} needs {pages_bytes} bytes of pages, its "
@@ -145,6 +151,19 @@ def _checked(place: ManifestLocation, *, rank: int, device: Device, layout: Page
             code="devices-missing",
         )
     return RankAssignment(rank=rank, place=place, device=device, pages_bytes=pages_bytes)
+
+
+def _planned_bytes(document: RootDocument, *, layout: PageLayout) -> int:
+    """What the rank's pages take, planned once per document and layout: both are named by their digests."""
+    key = document.sha256, str(layout.sha256)
+    known = _planned.get(key)
+    if known is None:
+        plan = plan_restore(manifests.parsed(document), layout=layout)
+        known = layout.payload_bytes(block_counts=plan.block_counts)
+        if len(_planned) >= _MOST_PLANNED:
+            _planned.clear()
+        _planned[key] = known
+    return known
 
 
 def get_restore(session: Session, *, restore_id: UUID) -> Restore:
