@@ -1,4 +1,4 @@
-"""``sparkgate restore``: order a restore, follow it, show every rank's time."""
+"""``sparkgate restore``: order a restore, follow it, call it off, try it again, show every rank's time."""
 
 import json
 import time
@@ -65,6 +65,46 @@ def show(
     _show(restore, as_json=as_json)
 
 
+@restore_app.command()
+def cancel(
+    restore_id: Annotated[str, typer.Argument(help="Id of the restore.")],
+    reason: Annotated[str | None, typer.Option(help="Why; kept with the restore.")] = None,
+    wait: Annotated[bool, typer.Option(help="Follow it until every rank has stopped.")] = True,
+    url: Url = None,
+    api_key_file: KeyFile = None,
+    as_json: Json = False,
+) -> None:
+    """Call a restore off, unless publish is decided. Exit: 0 cancelled, 2 refused or too late."""
+    try:
+        api = open_api(Settings(), url=url, api_key_file=api_key_file)
+        restore = api.post(f"/api/v1/restores/{restore_id}/cancel", body={"reason": reason})
+        if wait:
+            restore = follow(api, restore_id=restore_id)
+    except ApiError as error:
+        fail(error, as_json=as_json, status=2)
+    _show(restore, as_json=as_json)
+
+
+@restore_app.command()
+def retry(
+    restore_id: Annotated[str, typer.Argument(help="Id of a restore that is over and not restored.")],
+    wait: Annotated[bool, typer.Option(help="Follow the new restore to its end.")] = True,
+    url: Url = None,
+    api_key_file: KeyFile = None,
+    as_json: Json = False,
+) -> None:
+    """Try a restore again as a new one, linked to it. Exit: as ``start``."""
+    try:
+        api = open_api(Settings(), url=url, api_key_file=api_key_file)
+        restore = api.post(f"/api/v1/restores/{restore_id}/retry", key=str(uuid4()))
+        if wait:
+            restore = follow(api, restore_id=restore["id"])
+    except ApiError as error:
+        fail(error, as_json=as_json, status=2)
+    _show(restore, as_json=as_json)
+    raise typer.Exit(_EXIT_CODES.get(restore["outcome"] or "restored", 0))
+
+
 def follow(
     api: ApiClient, *, restore_id: str, tell: Callable[[dict[str, Any]], None] | None = None
 ) -> dict[str, Any]:
@@ -93,13 +133,26 @@ def _show(restore: dict[str, Any], *, as_json: bool) -> None:
 def print_restore(console: Console, restore: dict[str, Any]) -> None:
     """A restore as a table: one column per rank, one row per phase, and their sum."""
     console.print(f"restore {restore['id']}: {restore['outcome'] or restore['state']}")
+    if restore["retry_of"]:
+        console.print(f"  try {restore['try_number']} after {restore['retry_of']}")
+    if restore["retried_by"]:
+        console.print(f"  tried again as {restore['retried_by']}")
     if restore["problem"]:
         problem = restore["problem"]
         where = f"rank {problem['rank']}: " if problem.get("rank") is not None else ""
         console.print(f"  {where}{problem['detail']}")
+    if restore["cancellation"]:
+        console.print(_told(restore["cancellation"]))
     reports = {attempt["rank"]: attempt["report"] for attempt in restore["attempts"] if attempt["report"]}
     if reports:
         console.print(_time_table(reports))
+
+
+def _told(cancellation: dict[str, Any]) -> str:
+    """How far a cancellation has come, ranks that hold it up included."""
+    ranks = ", ".join(map(str, cancellation["ranks_open"]))
+    waits = f"; not stopped: rank {ranks}" if ranks else ""
+    return f"  cancellation by {cancellation['requested_by']}: {cancellation['state']}{waits}"
 
 
 def _time_table(reports: dict[int, dict[str, Any]]) -> Table:

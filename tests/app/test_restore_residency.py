@@ -1,0 +1,120 @@
+"""Pages that stay: readbacks, discards, their time to live, and the room they take from others."""
+
+from sqlalchemy import Engine, text
+
+from app.config import Settings
+from app.db.session import Database
+from tests.app.conftest import RecordedMessages
+from tests.app.ring import Ring
+from tests.app.test_restore_trip import backdate, code, tick
+
+
+def test_readback_collects_every_rank_and_discard_ends_it(ring: Ring, messages: RecordedMessages) -> None:
+    restore_id, ranks = ring.run_to_resident()
+    path = f"/api/v1/restores/{restore_id}/readbacks"
+    asked = ring.client.post(path, headers=ring.operator_headers)
+    assert asked.status_code == 202
+    layers = [{"name": "layer", "pages": 1, "bytes": 16, "sha256": "a" * 64}]
+    for rank in ranks:
+        said = rank.say(f"readbacks/{asked.json()['id']}", json={"layers": layers})
+        assert said.status_code == 200
+    shown = ring.client.get(asked.headers["location"], headers=ring.operator_headers).json()
+    assert shown["done"]
+    assert [rank["rank"] for rank in shown["ranks"]] == [0, 1, 2, 3]
+    discard = ring.client.post(f"/api/v1/restores/{restore_id}/discard", headers=ring.operator_headers)
+    assert discard.status_code == 202
+    assert code(ring.client.post(path, headers=ring.operator_headers)) == (410, "gone")
+    assert [kind for kind, _, _ in messages.sent[-4:]] == ["discard"] * 4
+    for rank in ranks:
+        assert rank.say("released").status_code == 200
+    assert ring.restore(restore_id)["state"] == "finished"
+    assert code(ring.client.post(path, headers=ring.operator_headers)) == (410, "gone")
+
+
+def test_unanswered_readback_is_asked_again_with_back_off(
+    ring: Ring, database: Database, messages: RecordedMessages, settings: Settings, owner_engine: Engine
+) -> None:
+    restore_id, ranks = ring.run_to_resident()
+    path = f"/api/v1/restores/{restore_id}/readbacks"
+    asked = ring.client.post(path, headers=ring.operator_headers).json()["id"]
+    layers = [{"name": "layer", "pages": 1, "bytes": 16, "sha256": "a" * 64}]
+    for rank in ranks[:3]:
+        rank.say(f"readbacks/{asked}", json={"layers": layers}).raise_for_status()
+    messages.sent.clear()
+    tick(database, messages, settings)
+    assert messages.sent == []
+    for _ in range(2):
+        backdate(owner_engine, "next_send_at")
+        tick(database, messages, settings)
+    assert [(kind, str(attempt)) for kind, _, attempt in messages.sent] == [
+        ("readback", ranks[3].attempt_id)
+    ] * 2
+    ranks[3].say(f"readbacks/{asked}", json={"layers": layers}).raise_for_status()
+    backdate(owner_engine, "next_send_at")
+    tick(database, messages, settings)
+    assert len(messages.sent) == 2
+
+
+def test_readback_that_is_open_when_the_pages_go_ends_and_says_so(ring: Ring) -> None:
+    restore_id, _ = ring.run_to_resident()
+    path = f"/api/v1/restores/{restore_id}/readbacks"
+    asked = ring.client.post(path, headers=ring.operator_headers)
+    ring.client.post(f"/api/v1/restores/{restore_id}/discard", headers=ring.operator_headers)
+    shown = ring.client.get(asked.headers["location"], headers=ring.operator_headers).json()
+    assert shown["done"]
+    assert shown["problem"]["code"] == "gone"
+    assert "discarded by" in shown["problem"]["detail"]
+
+
+def test_unanswered_discard_is_sent_again_and_the_pause_grows_to_its_cap(
+    ring: Ring, database: Database, messages: RecordedMessages, settings: Settings, owner_engine: Engine
+) -> None:
+    restore_id, _ = ring.run_to_resident()
+    ring.client.post(f"/api/v1/restores/{restore_id}/discard", headers=ring.operator_headers)
+    pauses = []
+    for _ in range(6):
+        with owner_engine.connect() as connection:
+            query = "SELECT extract(epoch FROM next_send_at - sent_at)::int FROM rank_attempt WHERE rank = 0"
+            pauses.append(connection.execute(text(query)).scalar_one())
+        backdate(owner_engine, "next_send_at")
+        tick(database, messages, settings)
+    assert pauses == [5, 10, 20, 40, 60, 60]
+    assert [kind for kind, _, _ in messages.sent].count("discard") == 4 * 7
+
+
+def test_residency_ends_with_its_time_to_live(
+    ring: Ring, database: Database, messages: RecordedMessages, settings: Settings, owner_engine: Engine
+) -> None:
+    restore_id, _ = ring.run_to_resident(resident_s=60)
+    backdate(owner_engine, "resident_until", table="restore")
+    tick(database, messages, settings)
+    shown = ring.restore(restore_id)
+    assert (shown["state"], shown["release_reason"]) == ("releasing", "time to live reached")
+
+
+def test_pages_of_a_replaced_worker_take_the_whole_restore_with_them(
+    ring: Ring, database: Database, messages: RecordedMessages, settings: Settings
+) -> None:
+    restore_id, ranks = ring.run_to_resident()
+    ring.start_worker("host2")
+    tick(database, messages, settings)
+    assert ring.restore(restore_id)["state"] == "releasing"
+    for rank in (ranks[0], ranks[1], ranks[3]):
+        rank.say("released")
+    shown = ring.restore(restore_id)
+    assert (shown["state"], shown["outcome"]) == ("finished", "restored")
+    assert "rank 2" in shown["release_reason"]
+
+
+def test_restore_waits_until_resident_pages_leave_room_in_the_pool(ring: Ring) -> None:
+    first, ranks = ring.run_to_resident()
+    ring.run_to_resident()
+    third = ring.start_restore()
+    assert third["state"] == "waiting"
+    assert len(third["waiting_for"]) == 4
+    assert "resident pages of other restores" in third["waiting_for"][0]
+    ring.client.post(f"/api/v1/restores/{first}/discard", headers=ring.operator_headers)
+    for rank in ranks:
+        assert ring.restore(third["id"])["state"] == "waiting"
+        rank.say("released")
+    assert ring.restore(third["id"])["state"] == "running"
