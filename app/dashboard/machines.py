@@ -15,6 +15,8 @@ from app.nodes import service as nodes
 
 # A worker that consumed a task within this time is drawn as connected.
 LATELY: Final = timedelta(minutes=15)
+# Of larger installations the overview has one row per node; the devices are on the nodes' own pages.
+MOST_LISTED: Final = 48
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,24 @@ class NodeLines:
     away: bool
     devices: tuple[DeviceLine, ...]
 
+    @property
+    def busy(self) -> int:
+        return sum(line.standing == "busy" for line in self.devices)
+
+    @property
+    def last_task_at(self) -> datetime | None:
+        return max(
+            (line.device.last_task_at for line in self.devices if line.device.last_task_at), default=None
+        )
+
+    @property
+    def pool_bytes(self) -> int:
+        return sum(line.device.pool_bytes for line in self.devices)
+
+    @property
+    def taken_bytes(self) -> int:
+        return sum(line.taken_bytes for line in self.devices)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
@@ -51,6 +71,11 @@ class Machines:
 
     nodes: tuple[NodeLines, ...]
     ring: Ring
+
+    @property
+    def listed(self) -> bool:
+        """Whether a table of all devices is short enough to be sent again and again."""
+        return len(self.lines) <= MOST_LISTED
 
     @property
     def lines(self) -> list[DeviceLine]:
@@ -73,9 +98,9 @@ class Machines:
         ]
 
 
-def all_machines(session: Session, *, now: datetime, silence_s: float) -> Machines:
-    """Every node by name with its devices, as they stand `now`."""
-    rows = queries.nodes(session)
+def machines_of(session: Session, *, now: datetime, silence_s: float, name: str | None = None) -> Machines:
+    """Every node by name, or the one that is asked for, with its devices as they stand `now`."""
+    rows = queries.nodes(session, name=name)
     taken = queries.pool_bytes_taken(session)
     holders = queries.holders(session)
     newest = queries.newest_attempts_by_device(session)

@@ -12,7 +12,7 @@ from app.dashboard import queries
 from app.dashboard.access import NodesVisitor
 from app.dashboard.htmx import SLOW_MS, Live, fragment, is_fragment_request
 from app.dashboard.ledger import head_line
-from app.dashboard.machines import all_machines
+from app.dashboard.machines import machines_of
 from app.dashboard.snapshots import newest_spreads
 from app.dashboard.templating import page, render
 from app.dashboard.wording import OUTCOMES, STATES, verdict_of
@@ -63,7 +63,7 @@ def _live(request: Request, *, session: Session, login: Login, settings: Setting
         newest=[(restore, verdict_of(restore)) for restore in newest],
         ledger=head_line(session),
         may_audit=login.principal.may(Scope.EVIDENCE_EXPORT),
-        machines=all_machines(session, now=now, silence_s=silence_s),
+        machines=machines_of(session, now=now, silence_s=silence_s),
         spreads=newest_spreads(session, limit=SNAPSHOTS, now=now, silence_s=silence_s),
         live_follows=poll_ms is not None,
         may_write=login.principal.may(Scope.RESTORES_WRITE),

@@ -137,9 +137,10 @@ def node_names(session: Session) -> list[str]:
     return list(session.scalars(select(Node.name).order_by(Node.name)))
 
 
-def nodes(session: Session) -> list[Node]:
-    """All nodes by name with their devices."""
-    return list(session.scalars(select(Node).options(selectinload(Node.devices)).order_by(Node.name)))
+def nodes(session: Session, *, name: str | None = None) -> list[Node]:
+    """All nodes by name, or the one that is asked for, with their devices."""
+    query = select(Node).options(selectinload(Node.devices)).order_by(Node.name)
+    return list(session.scalars(query if name is None else query.where(Node.name == name)))
 
 
 def pool_bytes_taken(session: Session) -> dict[UUID, int]:

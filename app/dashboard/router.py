@@ -9,6 +9,7 @@ from app.dashboard import (
     images,
     ledger,
     login,
+    node,
     overview,
     restore,
     restores,
@@ -18,7 +19,7 @@ from app.dashboard import (
 from app.dashboard.errors import install_page_errors
 
 # `start` stands before `restore`: /restores/new is not a restore called new.
-_PAGES = (overview, login, restores, start, restore, cancel, snapshots, images, ledger, docs, assets)
+_PAGES = (overview, login, restores, start, restore, cancel, snapshots, images, ledger, node, docs, assets)
 
 
 def install_dashboard(app: FastAPI) -> None:

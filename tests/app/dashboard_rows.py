@@ -73,7 +73,7 @@ def add_installation(session: Session, *, folder: Path, node_name: str = "node-a
     snapshot = synthesize_store(folder, ranks=RANKS, bytes_per_rank=200_000, object_bytes=16_384)
     layouts.register_layout(session, raw=snapshot.layout.canonical, by="dana")
     node = Node(name=node_name, last_seen_at=now, scanned_at=now, scan_problems=[])
-    node.devices = [_device(node_name, number=number, now=now) for number in range(RANKS)]
+    node.devices = [make_device(node_name, number=number, now=now) for number in range(RANKS)]
     session.add(node)
     session.flush()
     manifests = []
@@ -91,7 +91,8 @@ def add_installation(session: Session, *, folder: Path, node_name: str = "node-a
     return Installation(node=node, snapshot=snapshot, manifests=tuple(manifests), now=now)
 
 
-def _device(node_name: str, *, number: int, now: datetime) -> Device:
+def make_device(node_name: str, *, number: int, now: datetime) -> Device:
+    """A host device that consumed a task four minutes ago."""
     return Device(
         name=f"host{number}",
         kind="host",
@@ -198,7 +199,7 @@ def fill(session: Session, *, folder: Path) -> dict[str, UUID]:
     found["running"] = add_running(session, on=on)
     found["waiting"] = add_waiting(session, on=on)
     away = Node(name="node-b", last_seen_at=on.now - timedelta(hours=5), scan_problems=[_scan_problem()])
-    away.devices = [_device("node-b", number=0, now=on.now - timedelta(hours=6))]
+    away.devices = [make_device("node-b", number=0, now=on.now - timedelta(hours=6))]
     session.add(away)
     found |= {"cancelled": add_cancelled(session, on=on), "cancelling": add_cancelling(session, on=on)}
     found["retried"] = add_retry(session, on=on, of=found["corrupt"])

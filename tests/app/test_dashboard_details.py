@@ -13,7 +13,7 @@ from app.dashboard import queries
 from app.dashboard.queries import RestoreFilters
 from app.dashboard.restores import SPANS, Asked, read_filters
 from app.db.session import Database, database_time
-from app.models import Image, LedgerLeaf, ManifestLocation, ManifestPin, RankAttempt, Restore
+from app.models import Image, LedgerLeaf, ManifestLocation, ManifestPin, Node, RankAttempt, Restore
 from tests.app import dashboard_rows as rows
 from tests.app.dashboard_rows import HOSTILE, NAME, PASSWORD
 
@@ -249,6 +249,35 @@ def test_attempts_stand_with_their_try(filled: TestClient, restores: dict[str, U
     table = html.split('aria-label="Attempts by rank"')[1]
     assert table.count('<td data-label="Try">2</td>') == 4
     assert "Try 2 of 2 so far:" in text_of(html)
+
+
+# Nodes
+
+
+def test_a_node_has_a_page(filled: TestClient) -> None:
+    words = text_of(filled.get("/nodes/node-b").text)
+    assert "Away , last heard" in words
+    assert "expected JSON, found" in words
+    assert 'href="/restores?node=node-b"' in filled.get("/nodes/node-b").text
+    assert text_of(filled.get("/nodes/node-a").text).count("busy") == 4
+    assert filled.get("/nodes/node-c").status_code == 404
+    assert filled.get("/nodes/%00").status_code == 404
+
+
+def test_a_large_installation_has_one_row_per_node(filled: TestClient, database: Database) -> None:
+    with database.transaction() as session:
+        now = database_time(session)
+        for number in range(6):
+            node = Node(name=f"spark-{number}", last_seen_at=now, scan_problems=[])
+            node.devices = [rows.make_device(node.name, number=device, now=now) for device in range(8)]
+            session.add(node)
+    html = filled.get("/").text
+    assert 'aria-label="Nodes and devices"' not in html
+    words = text_of(html)
+    assert "One row per node, as there are 53 devices" in words
+    assert "spark-5 alive, heard just now 8 0 4 min ago 0 B of 24.0 GiB" in words
+    assert "node-a alive, heard just now 4 4" in words
+    assert text_of(filled.get("/nodes/spark-5").text).count("free") == 8
 
 
 # Snapshots

@@ -57,6 +57,7 @@ EXPECTED_SHAPES = {
     "/images/{id}",
     "/ledger",
     "/ledger/{n}",
+    "/nodes/node-a",
     "/docs/api",
     "/docs/problems",
 }
