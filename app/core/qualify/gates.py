@@ -25,6 +25,7 @@ class Pin:
     both empty where only a name or nothing is known: such a pin proves retention, not a link.
     """
 
+    pointer: str
     sha256: Fact[str]
     name: str
     path: str = ""

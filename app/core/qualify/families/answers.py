@@ -180,6 +180,9 @@ def _inconclusive(place: Place, spec: Spec) -> Fact[str]:
     for pointer, value in place.values(part.paths("cut")):
         if value == "length":
             return Found(value="length", pointer=pointer)
+    for pointer, value in place.values(part.paths("empty")):
+        if value == 0 and type(value) is int:
+            return Found(value="0", pointer=pointer)
     return UNMAPPED
 
 

@@ -104,7 +104,7 @@ def counters(place: Place, spec: Spec) -> Counters:
 
 def _noted(place: Place, spec: Spec, otherwise: Fact[bool]) -> Fact[bool]:
     for pointer, value in place.values(spec.paths("noted")):
-        if value is not None:
+        if value not in (None, "", [], {}):
             return Found(value=True, pointer=pointer, basis=Basis.ATTESTED)
     counted = place.fact(spec.paths("noted_count"), count)
     if isinstance(counted, Found):

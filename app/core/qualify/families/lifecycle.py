@@ -12,7 +12,7 @@ from app.core.qualify.families.identity import labels_only, mentions
 from app.core.qualify.pointer import last_step
 from app.core.qualify.reading import Place, flag, image, manifest, name
 from app.core.qualify.schema_table import Spec, status_class
-from app.core.qualify.values import UNMAPPED, Basis, Found, Missing
+from app.core.qualify.values import UNMAPPED, Basis, Found, Gap, Missing
 
 
 def admission(place: Place, spec: Spec) -> Admission:
@@ -66,9 +66,8 @@ def _published(place: Place, spec: Spec) -> Found[bool] | Missing:
     for pointer, value in place.values(spec.paths("published_digest")):
         if value is None:
             return Found(value=False, pointer=pointer)
-        if not isinstance(manifest(value), str):
-            continue
-        return Found(value=True, pointer=pointer)
+        if not isinstance(manifest(value), Gap):
+            return Found(value=True, pointer=pointer)
     fact = place.fact(spec.paths("published") + spec.paths("published_digest"), flag)
     return fact if isinstance(fact, Missing) else UNMAPPED
 

@@ -24,9 +24,11 @@ def linked_document(place: Place, spec: Spec) -> Pin | None:
     path = place.fact(spec.paths("path"), name)
     sibling = place.fact(spec.paths("sibling"), name)
     digest = place.fact(spec.paths("sha256"), hex64) if spec.paths("sha256") else UNMAPPED
-    if not isinstance(path, Found) and not isinstance(sibling, Found):
+    named = path if isinstance(path, Found) else sibling
+    if not isinstance(named, Found):
         return None
     return Pin(
+        pointer=named.pointer,
         sha256=digest,
         name="answers",
         path=path.value if isinstance(path, Found) else "",
@@ -42,6 +44,7 @@ def _pins(place: Place, spec: Spec) -> Iterator[Pin]:
             path = beside.fact(part.paths("path"), name)
             sibling = beside.fact(part.paths("sibling"), name)
             yield Pin(
+                pointer=pointer,
                 sha256=taken(value, hex64, pointer=pointer),
                 name=last_step(pointer),
                 path=path.value if isinstance(path, Found) else "",
