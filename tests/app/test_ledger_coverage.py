@@ -61,6 +61,7 @@ def run_every_ending(ring: Ring, database: Database) -> None:
     for rank in ranks:
         body = {"layers": layers}
         rank.say(f"readbacks/{readback}", json=body).raise_for_status()
+    ring.client.post(path, headers=headers).raise_for_status()  # still open when the pages go
     ring.client.post(f"/api/v1/restores/{resident}/discard", headers=headers).raise_for_status()
     for rank in ranks:
         rank.say("released").raise_for_status()

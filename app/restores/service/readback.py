@@ -1,20 +1,19 @@
 """Read the published pages back on every rank: what is really there, digested layer by layer."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
 from app.config import Settings
-from app.core.canonical_json import JsonObject
 from app.db.session import database_time
 from app.errors import Conflict, NotFound
 from app.ledger import service as ledger
 from app.models import RankAttempt, RankReadback, Readback
 from app.restores import repository
 from app.restores.dispatch import RankMessages
-from app.restores.service.residency import check_resident
+from app.restores.service.residency import check_resident, end_readback
 from app.restores.service.sending import note_sent, send_readback
 
 DEADLINE: Final = timedelta(seconds=120)
@@ -81,25 +80,16 @@ def record_rank(
     row = RankReadback(readback_id=readback_id, rank=rank, layers=layers, received_at=now)
     readback.ranks.append(row)
     if readback.ended_at is not None:  # it expired without this rank: what ended stays as it ended
-        rows: dict[str, list[ledger.RowKey]] = {"rank_readback": [row]}
-        _record(session, readback=readback, kind="readback-answered-late", rows=rows)
+        ledger.record(
+            session,
+            kind="readback-answered-late",
+            by=ledger.CONTROL_PLANE,
+            rows={"rank_readback": [row]},
+            facts={"restore": str(readback.restore_id), "readback": str(readback.id)},
+        )
     elif len(readback.ranks) == attempt.restore.rank_count:
-        _end(session, readback=readback, now=now)
+        end_readback(session, readback=readback, now=now)
     return readback
-
-
-def _end(session: Session, *, readback: Readback, now: datetime) -> None:
-    readback.ended_at = now
-    rows: dict[str, list[ledger.RowKey]] = {
-        "readback": [readback],
-        "rank_readback": [ledger.all_of(readback.id)],
-    }
-    _record(session, readback=readback, kind="readback-ended", rows=rows)
-
-
-def _record(session: Session, *, readback: Readback, kind: str, rows: dict[str, list[ledger.RowKey]]) -> None:
-    facts: JsonObject = {"restore": str(readback.restore_id), "readback": str(readback.id)}
-    ledger.record(session, kind=kind, by=ledger.CONTROL_PLANE, rows=rows, facts=facts)
 
 
 def expire_readbacks(session: Session) -> int:
@@ -110,10 +100,9 @@ def expire_readbacks(session: Session) -> int:
         readback = repository.lock_readback(session, readback_id=readback_id)
         if readback is not None and readback.ended_at is None:
             answered = sorted(one.rank for one in readback.ranks)
-            readback.ended_at = now
             readback.problem = {
                 "code": "rank-silent",
                 "detail": f"only ranks {answered} answered within {DEADLINE.seconds} s",
             }
-            _end(session, readback=readback, now=now)
+            end_readback(session, readback=readback, now=now)
     return len(overdue)

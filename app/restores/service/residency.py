@@ -11,7 +11,7 @@ from app.core.canonical_json import JsonObject
 from app.db.session import database_time
 from app.errors import Conflict, Gone, NotFound
 from app.ledger import service as ledger
-from app.models import RankAttempt, Restore
+from app.models import RankAttempt, Readback, Restore
 from app.restores import repository
 from app.restores.dispatch import RankMessages
 from app.restores.service.sending import note_sent, send_discard, send_readback
@@ -76,8 +76,8 @@ def release(
     Readbacks that are still open end: a rank that has given its pages back cannot answer.
     """
     for readback in repository.lock_open_readbacks(session, restore_id=restore.id):
-        readback.ended_at = now
         readback.problem = {"code": "gone", "detail": f"the pages were given back: {reason}"}
+        end_readback(session, readback=readback, now=now)
     restore.state = "releasing"
     restore.release_reason = reason
     _note(session, restore=restore, kind="releasing", detail=reason)
@@ -85,6 +85,17 @@ def release(
         if attempt.pages_released_at is None:
             attempt.send_count = 0
             send_discard(session, attempt=attempt, messages=messages, settings=settings, now=now)
+
+
+def end_readback(session: Session, *, readback: Readback, now: datetime) -> None:
+    """Nothing is waited for any more: what the ranks read back so far, and why not all, becomes one leaf."""
+    readback.ended_at = now
+    facts: JsonObject = {"restore": str(readback.restore_id), "readback": str(readback.id)}
+    rows: dict[str, list[ledger.RowKey]] = {
+        "readback": [readback],
+        "rank_readback": [ledger.all_of(readback.id)],
+    }
+    ledger.record(session, kind="readback-ended", by=ledger.CONTROL_PLANE, rows=rows, facts=facts)
 
 
 def pages_released(
