@@ -123,6 +123,7 @@ class _Run:
             schedule = plan.schedule(held=self._feed.held, digested=digested)
             self._check.expect(schedule.streams)
         self._feed.follow(schedule)
+        self._feed.read_ahead()
         pages, placement = self._begin(schedule, producer=producer)
         for batch in schedule.batches:
             if cancelled():
