@@ -109,14 +109,18 @@ def test_filters_limit_the_list_and_stand_in_the_address(
     assert listed(filled, f"text={restores['corrupt']}") == {str(restores["corrupt"])}
     assert listed(filled, f"text={str(restores['waiting'])[:13].upper()}") == {str(restores["waiting"])}
     assert listed(filled, "text=dana") == every
-    assert listed(filled, "text=%25") == set(), "a wild card is a letter"
+    for slip in ("%25", "%5C", "_", "nobody", "nobody/key", "f" * 33, "-", "zz"):
+        assert listed(filled, f"text={slip}") == set(), (
+            f"{slip}: a wild card is a letter, a slip finds nothing"
+        )
     old = {str(restores["cancelled"]), str(restores["corrupt"])}
     assert listed(filled, "since=1h") == every - {str(restores["cancelled"])}
     assert listed(filled, "since=24h&state=finished") == old
     assert listed(filled, "since=2020-01-01") == every
     with database.reading() as session:
         digest = session.get_one(Restore, restores["running"]).context_digest
-    assert listed(filled, f"text={digest[:20]}") == every
+        layout = session.get_one(Restore, restores["running"]).layout_sha256
+    assert listed(filled, f"text={digest[:20]}") == listed(filled, f"text={layout[:9]}") == every
 
 
 def test_empty_filters_leave_the_address(filled: TestClient) -> None:
