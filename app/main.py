@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import Depends, FastAPI
 
 from app.accounts import service as accounts
@@ -100,6 +101,8 @@ def create_app(
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    # As many threads as connections: one more could only wait for a connection, in the way of the others.
+    current_default_thread_limiter().total_tokens = app.state.settings.pool_connections
     yield
     app.state.database.dispose()
 

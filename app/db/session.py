@@ -20,6 +20,8 @@ class Database:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._sessions = sessionmaker(engine, expire_on_commit=False, autoflush=True)
+        snapshots = engine.execution_options(isolation_level="REPEATABLE READ")
+        self._readers = sessionmaker(snapshots, expire_on_commit=False, autoflush=True)
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
@@ -36,9 +38,12 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """One read-only transaction with a single snapshot of the data."""
-        with self._sessions() as session, session.begin():
-            session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+        """One read-only transaction with a single snapshot of the data, from its first statement on.
+
+        Only that statement takes a connection: a request that held one while it waits for a thread would
+        starve the threads that wait for a connection, until all of them gave up.
+        """
+        with self._readers() as session, session.begin():
             yield session
             session.rollback()
 

@@ -17,7 +17,11 @@ class RootDocument(Base):
     """
 
     __tablename__ = "root_document"
-    __table_args__ = (Index("ix_root_document_snapshot", "context_digest", "rank_zero_storage_key", "rank"),)
+    __table_args__ = (
+        Index("ix_root_document_snapshot", "context_digest", "rank_zero_storage_key", "rank"),
+        Index("ix_root_document_created", "created_at", "sha256"),
+        Index("ix_root_document_context", "context_digest", "created_at", "sha256"),
+    )
 
     sha256: Mapped[Sha256] = mapped_column(primary_key=True)
     document: Mapped[bytes]

@@ -18,6 +18,8 @@ LISTS = (
     ("ix_image_created", "image", ["created_at", "id"]),
     ("ix_source_identity_created", "source_identity", ["created_at", "id"]),
     ("ix_layout_created", "layout", ["created_at", "sha256"]),
+    ("ix_root_document_created", "root_document", ["created_at", "sha256"]),
+    ("ix_root_document_context", "root_document", ["context_digest", "created_at", "sha256"]),
     ("ix_snapshot_created", "snapshot", ["created_at", "id"]),
 )
 

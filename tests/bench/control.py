@@ -2,8 +2,8 @@
 
     make bench BENCH=control JSON=FILE
 
-The load is made by this process on the same cores the servers run on; client figures include that, server figures
-count from the moment the event loop takes a request until its answer begins.
+The load is made by this process on the same cores the servers run on; client figures include that, server
+figures count from the moment the event loop takes a request until its answer begins.
 """
 
 import argparse

@@ -1,9 +1,13 @@
 """Every list of the API over many rows: first page, deep pages, each filter."""
 
 import time
+from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from sqlalchemy import text
+
+from app.web.paging import Cursor, Page
 from tests.bench.control_client import BareClient
 from tests.bench.control_figures import Record
 from tests.bench.control_rows import fill
@@ -13,7 +17,14 @@ STATES: Final = ("waiting", "running", "publishing", "resident", "finished")
 OUTCOMES: Final = ("restored", "corrupt", "incomplete", "failed")
 DEPTHS: Final = (0.1, 0.5, 0.9, 0.999)
 PAGES: Final = 10
-LISTS: Final = ("restores", "snapshots", "images", "sources")
+TABLES: Final = {
+    "restores": ("restore", "id"),
+    "snapshots": ("snapshot", "id"),
+    "manifests": ("root_document", "sha256"),
+    "images": ("image", "id"),
+    "sources": ("source_identity", "id"),
+}
+LISTS: Final = ("restores", "snapshots", "manifests", "images", "sources")
 
 
 def measure_lists(site: Site, *, rows: int, rounds: int) -> dict[str, Any]:
@@ -26,10 +37,11 @@ def measure_lists(site: Site, *, rows: int, rounds: int) -> dict[str, Any]:
     for path, filters in _cases():
         name = f"{path} {filters}" if filters else path
         _walk(client, path, filters, kind=name, rounds=rounds)
-        totals[name] = client.need("total", "GET", f"/api/v1/{path}?{urlencode(filters)}")["total"]
+        answer = client.need("total", "GET", f"/api/v1/{path}?{urlencode(filters)}")
+        totals[name] = answer.get("total")
     for path in LISTS:
         _walk_deep(site, client, path, rounds=rounds)
-    _ledger(client, rounds=rounds)
+    _ledger(client, rows=rows, rounds=rounds)
     client.close()
     record.samples.pop("total", None)
     return {"rows": rows, "requests": record.summary(), "totals": totals}
@@ -58,10 +70,9 @@ def _walk(client: BareClient, path: str, filters: dict[str, str], *, kind: str, 
 
 def _walk_deep(site: Site, client: BareClient, path: str, *, rounds: int) -> None:
     """Pages far down: the token names the row before, which nobody has to walk to."""
-    table = {"restores": "restore", "snapshots": "snapshot", "images": "image", "sources": "source_identity"}
     secret = (site.settings.secret_key_file or site.home).read_bytes().strip()
     for depth in DEPTHS:
-        cursor = _row_at(site, table[path], depth=depth)
+        cursor = _row_at(site, path, depth=depth)
         for _ in range(rounds):
             token = cursor(secret, f"/api/v1/{path}?[]")
             for _ in range(PAGES):
@@ -72,13 +83,11 @@ def _walk_deep(site: Site, client: BareClient, path: str, *, rounds: int) -> Non
                     break
 
 
-def _row_at(site: Site, table: str, *, depth: float) -> Any:
-    from sqlalchemy import text
-
-    from app.web.paging import Cursor, Page
-
+def _row_at(site: Site, path: str, *, depth: float) -> Callable[[bytes, str], str]:
+    """Makes the token of the page after the row so far down."""
+    table, key = TABLES[path]
     query = text(
-        f"SELECT created_at, id FROM {table} ORDER BY created_at DESC, id DESC"
+        f"SELECT created_at, {key} FROM {table} ORDER BY created_at DESC, {key} DESC"
         f" OFFSET (SELECT (count(*) * {depth})::bigint FROM {table}) LIMIT 1"
     )
     with site.engine.connect() as connection:
@@ -91,8 +100,9 @@ def _row_at(site: Site, table: str, *, depth: float) -> Any:
     return token
 
 
-def _ledger(client: BareClient, *, rounds: int) -> None:
-    """The ledger's entries, where the API has them."""
-    status, _ = client.ask("total", "GET", "/api/v1/ledger/entries")
-    if status != 200:
-        say("ledger: not in this version")
+def _ledger(client: BareClient, *, rows: int, rounds: int) -> None:
+    """The ledger's entries: their index is their place, so every depth is asked for directly."""
+    for depth in (0.0, *DEPTHS):
+        for number in range(rounds * PAGES):
+            start = int(rows * depth * 0.99) + number
+            client.need(f"ledger at {depth:.1%}", "GET", f"/api/v1/ledger/entries?start={start}&limit=50")

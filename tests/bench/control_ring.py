@@ -1,7 +1,7 @@
 """Simulated nodes that speak to the real API as rank workers do, at the workers' own pace.
 
-Each node is one thread with one connection; it takes its devices' messages from Valkey, claims, beats, is ready
-after a while that stands for the reading, polls for the decision, publishes and gives the pages back.
+Each node is one thread with one connection; it takes its devices' messages from Valkey, claims, beats, is
+ready after a while that stands for the reading, polls for the decision, publishes and gives the pages back.
 """
 
 import base64
@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from http.client import HTTPException
 from itertools import count
 from typing import Any, Final
 from uuid import uuid4
@@ -228,7 +229,7 @@ def measure_ring(site: Site, *, nodes: int, per_node: int) -> dict[str, Any]:
     def run(node: str) -> None:
         try:
             SimulatedNode(ring, node, record=record).run()
-        except Exception as error:
+        except (RuntimeError, OSError, HTTPException) as error:
             failed.append(error)
 
     threads = [threading.Thread(target=run, args=(node,)) for node in ring.nodes]

@@ -79,7 +79,7 @@ def stream_due(session: Session, *, view: View) -> Iterator[tuple[str, str]]:
 def _rows(
     session: Session, view: View, *, where: ColumnElement[bool] | None, streamed: int = _STREAMED
 ) -> Iterator[tuple[str, str]]:
-    """Key and digest of rows; `streamed` at a time, 0: all at once (a cursor costs three more round trips)."""
+    """Key and digest of rows, `streamed` at a time or (0) all at once: a cursor costs more round trips."""
     table = view.model.__table__
     columns = [table.c[name] for name in view.columns]
     kinds = [_kind(column) for column in columns]

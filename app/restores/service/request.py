@@ -19,7 +19,6 @@ from app.nodes import service as nodes
 from app.restores import repository
 from app.web.paging import Cursor, Total
 
-
 # Plans are pure in the two digests, so what was planned stays true; the bound only keeps the memory small.
 _MOST_PLANNED: Final = 16_384
 _planned: dict[tuple[str, str], int] = {}

@@ -1,0 +1,236 @@
+"""Every list, filter and count, and every look of the timetable, over 50,000 rows: what is read for it.
+
+Rows read, not time: a plan that reads a bounded number of rows is quick at any length.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import Engine, create_engine, event, select, text
+from sqlalchemy.orm import Session
+
+from app.db.migrate import upgrade
+from app.embedded import DatabaseUrls, create_database, drop_database
+from app.images import repository as images
+from app.ledger.repository import log
+from app.manifests import repository as manifests
+from app.models import Image, Restore, RootDocument, SnapshotRow, SourceIdentityRow
+from app.restores import repository as restores
+from app.sources import repository as sources
+from app.web.paging import COUNTED, Cursor
+from tests.bench.control_rows import fill
+from tests.conftest import database_urls
+
+ROWS = 50_000
+PAGE = 51
+# A page of snapshots reads four ranks and their places each; a count looks at 1001 rows and what is theirs.
+MOST_READ = 6 * (COUNTED + 1)
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+
+Ask = Callable[[Session], Any]
+
+
+@pytest.fixture(scope="module")
+def filled(postgres_server: DatabaseUrls, worker_id: str) -> Iterator[Engine]:
+    name = f"plans_{worker_id}"
+    create_database(postgres_server.admin, name=name)
+    urls = database_urls(postgres_server, name=name)
+    upgrade(urls.owner)
+    engine = create_engine(urls.owner)
+    fill(engine, rows=ROWS)
+    yield engine
+    engine.dispose()
+    drop_database(postgres_server.admin, name=name)
+
+
+@contextmanager
+def statements(engine: Engine) -> Iterator[list[tuple[str, Any]]]:
+    """What is executed meanwhile."""
+    seen: list[tuple[str, Any]] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        seen.append((statement, parameters))
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+
+
+def rows_read(engine: Engine, ask: Ask) -> int:
+    """The most rows that one node of one of the plans takes from a table or an index."""
+    with statements(engine) as seen, Session(engine) as session:
+        ask(session)
+    assert seen, "expected a statement"
+    most = 0
+    with engine.connect() as connection:
+        for statement, parameters in seen:
+            explained = connection.exec_driver_sql(
+                f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {statement}", parameters
+            ).scalar_one()
+            plan = json.loads(explained) if isinstance(explained, str) else explained
+            most = max(most, *(_read(node) for node in _nodes(plan[0]["Plan"])))
+    return most
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+def _read(node: dict[str, Any]) -> int:
+    removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Join Filter", 0)
+    return int((node["Actual Rows"] + removed) * node["Actual Loops"])
+
+
+def deep(model: Any, *, key: str = "id", share: float = 0.9) -> Callable[[Session], Cursor]:
+    """The row so far down the list."""
+
+    def find(session: Session) -> Cursor:
+        column = getattr(model, key)
+        query = select(model.created_at, column).order_by(model.created_at.desc(), column.desc())
+        created_at, row_id = session.execute(query.offset(int(ROWS / 4 * share)).limit(1)).one()
+        return Cursor(created_at=created_at, id=row_id)
+
+    return find
+
+
+FILTERS: list[dict[str, str | None]] = [
+    {"state": state, "outcome": outcome}
+    for state, outcome in (
+        (None, None),
+        ("waiting", None),
+        ("publishing", None),
+        ("resident", None),
+        ("finished", None),
+        (None, "restored"),
+        (None, "corrupt"),
+        (None, "failed"),
+        ("finished", "failed"),
+        ("finished", "restored"),
+        ("resident", "restored"),
+        ("waiting", "corrupt"),
+    )
+]
+
+
+@pytest.mark.parametrize("chosen", FILTERS, ids=str)
+@pytest.mark.parametrize("share", [None, 0.5, 0.99])
+def test_restores(filled: Engine, chosen: dict[str, str | None], share: float | None) -> None:
+    with Session(filled) as session:
+        after = deep(Restore, share=share)(session) if share is not None else None
+
+    def ask(session: Session) -> None:
+        restores.list_restores(session, after=after, limit=PAGE, **chosen)
+
+    assert rows_read(filled, ask) <= 4 * PAGE
+
+
+@pytest.mark.parametrize("chosen", FILTERS, ids=str)
+def test_count_of_restores(filled: Engine, chosen: dict[str, str | None]) -> None:
+    def ask(session: Session) -> None:
+        total = restores.count_restores(session, **chosen)
+        assert total.count <= COUNTED
+
+    assert rows_read(filled, ask) <= COUNTED + 1
+
+
+LISTS: dict[str, tuple[Callable[[Session], Cursor], Callable[[Session, Cursor | None], Any]]] = {
+    "images": (
+        deep(Image),
+        lambda session, after: images.list_images(session, digests={}, after=after, limit=PAGE),
+    ),
+    "sources": (
+        deep(SourceIdentityRow),
+        lambda session, after: sources.list_sources(session, after=after, limit=PAGE),
+    ),
+    "documents": (
+        deep(RootDocument, key="sha256"),
+        lambda session, after: manifests.list_documents(
+            session, context_digest=None, after=after, limit=PAGE
+        ),
+    ),
+    "snapshots": (
+        deep(SnapshotRow),
+        lambda session, after: manifests.snapshots(session, after=after, limit=PAGE),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("is_deep", [False, True])
+def test_other_lists(filled: Engine, name: str, is_deep: bool) -> None:
+    find, ask = LISTS[name]
+    with Session(filled) as session:
+        after = find(session) if is_deep else None
+    assert rows_read(filled, lambda session: ask(session, after)) <= 4 * PAGE
+
+
+COUNTS: dict[str, Ask] = {
+    "images": lambda session: images.count_images(session, digests={}),
+    "sources": sources.count_sources,
+    "snapshots": manifests.count_snapshots,
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_other_counts(filled: Engine, name: str) -> None:
+    assert rows_read(filled, COUNTS[name]) <= MOST_READ
+
+
+def test_places_of_a_page_of_snapshots(filled: Engine) -> None:
+    with Session(filled) as session:
+        ids: list[UUID] = [row.id for row in manifests.snapshots(session, after=None, limit=PAGE)]
+    assert len(ids) == PAGE
+    assert rows_read(filled, lambda session: manifests.locations_of(session, snapshot_ids=ids)) <= 4 * PAGE
+
+
+def test_documents_of_a_snapshot(filled: Engine) -> None:
+    with Session(filled) as session:
+        context = session.scalars(select(RootDocument.context_digest).limit(1)).one()
+
+    def ask(session: Session) -> None:
+        found = manifests.list_documents(session, context_digest=context, after=None, limit=PAGE)
+        assert len(found) == 4
+
+    assert rows_read(filled, ask) <= 4 * PAGE
+
+
+@pytest.mark.parametrize("start", [0, ROWS // 2, ROWS - 100])
+def test_ledger_entries(filled: Engine, start: int) -> None:
+    assert rows_read(filled, lambda session: log.entries(session, start=start, limit=100)) <= 100
+
+
+TIMETABLE: dict[str, Ask] = {
+    "overdue": lambda session: restores.overdue_restores(session, now=NOW),
+    "unclaimed": lambda session: restores.unclaimed_due(session, now=NOW),
+    "resident": lambda session: restores.resident_due(session, now=NOW),
+    "waiting": lambda session: restores.waiting_restores(session, limit=100),
+    "readbacks": lambda session: restores.overdue_readbacks(session, created_before=NOW - timedelta(hours=1)),
+}
+
+
+@pytest.mark.parametrize("name", TIMETABLE)
+def test_the_timetable_reads_what_is_open(filled: Engine, name: str) -> None:
+    """Every second: it must not read the history."""
+    with filled.connect() as connection:
+        open_rows = connection.execute(
+            text("SELECT count(*) FROM restore WHERE state <> 'finished'")
+        ).scalar_one()
+    assert rows_read(filled, TIMETABLE[name]) <= 4 * open_rows
+
+
+def test_a_count_ends_at_its_bound(filled: Engine) -> None:
+    with Session(filled) as session:
+        everything = restores.count_restores(session, state=None, outcome=None)
+        few = restores.count_restores(session, state="resident", outcome=None)
+    assert (str(everything), everything.count, everything.is_exact) == ("1000+", COUNTED, False)
+    assert (few.is_exact, str(few)) == (True, str(few.count))
+    assert few.count == len([n for n in range(1, ROWS + 1) if n % 10007 == 3])
