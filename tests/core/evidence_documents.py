@@ -299,6 +299,41 @@ def isolation_run() -> Members:
     }
 
 
+def own_receipt() -> Members:
+    """A finished restore of ours."""
+    return {
+        "schema": "sparkgate-restore-receipt/v1",
+        "model": {"repository": "lab/model", "revision": COMMIT},
+        "topology": {"tensor_parallel_size": 2, "decode_context_parallel_size": 1},
+        "snapshot": {
+            "context_digest": DIGEST,
+            "span_tokens": 512,
+            "publication_schema": "snapshot-v1",
+            "manifest_schema": "sparkcache-page-snapshot-manifest/v2",
+        },
+        "ranks": [
+            {
+                "rank": rank,
+                "runtime": {"image_config_id": IMAGE, "engine_sha256": DIGEST},
+                "outcome": "restored",
+                "bytes": 4096,
+                "objects": 2,
+                "context_digest": DIGEST,
+                "manifest_sha256": DIGEST,
+            }
+            for rank in range(2)
+        ],
+        "semantic": {
+            "expected": "teal",
+            "observed": " teal",
+            "passed": True,
+            "response_sha256": response_digest(" teal"),
+            "prompt_sha256": DIGEST,
+        },
+        "not_established": ["other prompts"],
+    }
+
+
 def every_document() -> dict[str, Members]:
     """All of them by name."""
     return {
@@ -309,4 +344,5 @@ def every_document() -> dict[str, Members]:
         "composition": composition(),
         "connector job": connector_job(),
         "isolation": isolation_run(),
+        "own": own_receipt(),
     }

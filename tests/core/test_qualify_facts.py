@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from app.core.digest import sha256
 from app.core.qualify.document import read_document
 from app.core.qualify.extract import document_facts
 from app.core.qualify.facts import Capability, CarrierLevel, DocumentFacts, Kind, Meaning, StatusClass
 from app.core.qualify.gates import Agreement, AnswerOf, OracleForm, RankForm, ScopeExpectation
-from app.core.qualify.schema_table import schema_entry, schema_names, status_class
+from app.core.qualify.schema_table import annotation, schema_entry, schema_names, status_class
 from app.core.qualify.serialise import facts_bytes, facts_document
 from app.core.qualify.subject import ImageRole
 from app.core.qualify.values import Basis, Found, Gap, Missing
@@ -352,6 +353,37 @@ def test_a_sentence_counts_only_where_it_is_annotated() -> None:
     }
     (remark,) = facts(scope).remarks
     assert (remark.meaning, remark.basis, remark.pointer) == (Meaning.KNOWN_FAILURE, Basis.ATTESTED, "/scope")
+
+
+def test_a_person_may_annotate_a_sentence_of_one_document() -> None:
+    sentence = "The engine stopped twice during the run."
+    document = made.selections()
+    document["limitations"] = ["other", sentence]
+    said = annotation(
+        name="auditor, 2030-01-02",
+        pointer="/limitations/1",
+        sentence_sha256=sha256(sentence.encode()),
+        meaning=Meaning.KNOWN_FAILURE,
+    )
+    read = document_facts(read_document(made.raw(document)), annotations=(said,))
+    assert [(one.pointer, one.text, one.phrase) for one in read.remarks] == [
+        ("/limitations/1", sentence, "auditor, 2030-01-02")
+    ]
+    document["limitations"][1] += "!"
+    assert document_facts(read_document(made.raw(document)), annotations=(said,)).remarks == ()
+
+
+def test_our_own_receipt_is_about_the_measured_runtime() -> None:
+    document = made.own_receipt()
+    read = facts(document)
+    (case,) = read.cases
+    assert value(read.subject.image) == made.IMAGE
+    assert value(read.subject.source.sha256) == made.DIGEST
+    assert [value(one.source_sha256) for one in read.subject.rank_images] == [made.DIGEST] * 2
+    assert (case.ranks.form, case.oracle.form) == (RankForm.RECORDS, OracleForm.EXPECTED_AND_OBSERVED)
+    for rank in document["ranks"]:
+        rank["runtime"]["image_config_id"] = "none"
+    assert gap(facts(document).subject.image) is Gap.MALFORMED
 
 
 def test_the_answer_named_by_the_prompt_is_the_expected_one() -> None:

@@ -67,6 +67,7 @@ class RankRecord:
     pointer: str
     rank: Fact[int]
     outcome: Fact[str] = UNMAPPED
+    """``verified`` or ``recompute`` upstream, ``restored`` and the others of ``RankOutcome`` in our own."""
     restored_tokens: Fact[int] = UNMAPPED
     byte_count: Fact[int] = UNMAPPED
     object_count: Fact[int] = UNMAPPED

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from app.core.canonical_json import JsonObject, JsonValue, decode_strict, expect_object
-from app.core.digest import sha256
+from app.core.digest import Digest, sha256
 from app.core.qualify.facts import Capability, Kind, Meaning, StatusClass
 from app.core.qualify.pointer import under
 
@@ -105,6 +105,22 @@ def schema_names() -> tuple[str, ...]:
 def phrases(schema: str) -> tuple[Phrase, ...]:
     """The annotations for documents of a schema."""
     return tuple(phrase for phrase in _phrases() if phrase.schema == schema)
+
+
+def annotation(*, name: str, pointer: str, sentence_sha256: Digest, meaning: Meaning) -> Phrase:
+    """A person's annotation of one stored document: the sentence of that digest at the pointer has the
+    meaning.
+
+    Args: name: who said it and when, shown beside the fact.
+    """
+    return Phrase(
+        name=name,
+        schema="",
+        pattern=pointer,
+        meaning=meaning,
+        sentence_sha256=sentence_sha256,
+        expression=None,
+    )
 
 
 def status_class(word: str) -> StatusClass:

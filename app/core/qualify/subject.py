@@ -59,10 +59,12 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankImage:
-    """The image one rank ran."""
+    """What one rank ran: the image, and in our own receipts the source digest of the engine that restored.
+    Ranks that differ in either are ``IMAGE_NOT_UNIFORM``."""
 
     rank: Fact[int]
     image: Fact[str]
+    source_sha256: Fact[str] = UNMAPPED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

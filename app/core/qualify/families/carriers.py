@@ -26,6 +26,7 @@ _NESTED_WORDS = frozenset(
         "evidence_status",
         "publication_status",
         "outcome",
+        "org.sparkring.runtime.status",
     ]
 )
 _NESTED_FLAGS = frozenset(

@@ -172,7 +172,11 @@ def _workload(place: Place, spec: Spec) -> Workload:
 def _rank_images(place: Place, spec: Spec) -> Iterator[RankImage]:
     for pattern in spec.paths("at"):
         for rank in place.places(pattern):
-            yield RankImage(rank=rank_of(rank, spec), image=rank.fact(spec.paths("image"), image))
+            yield RankImage(
+                rank=rank_of(rank, spec),
+                image=rank.fact(spec.paths("image"), image),
+                source_sha256=rank.fact(spec.paths("source_sha256"), hex64),
+            )
 
 
 def _manifest_digest(place: Place, spec: Spec, pairs: tuple[RegistryPair, ...]) -> Fact[str]:
