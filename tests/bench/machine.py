@@ -2,6 +2,7 @@
 
 import os
 import platform
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +18,14 @@ def describe_machine() -> dict[str, str | int]:
         "load_before": f"{os.getloadavg()[0]:.2f}",
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def others_cpu_ms() -> float:
+    """CPU time of everybody but this process since the machine started; differences tell who disturbed."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+    user, nice, system, _idle, _waiting, irq, soft_irq, *_ = ticks
+    busy_ms = (user + nice + system + irq + soft_irq) * 1000 / os.sysconf("SC_CLK_TCK")
+    return busy_ms - time.process_time_ns() / 1e6
 
 
 def _first(path: str, *, key: str) -> str:

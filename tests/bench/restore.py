@@ -20,7 +20,7 @@ from app.core.restore.report import RankReport
 from app.core.restore.timeline import Phase
 from tests.bench.case import Case, make_stored, open_case
 from tests.bench.floor import floor_memory, measure_floor
-from tests.bench.machine import describe_machine
+from tests.bench.machine import describe_machine, others_cpu_ms
 from tests.bench.ranks import measure_ranks
 from tests.bench.reference_reader import ReferencePlacement
 from tests.bench.reference_reader import restore as restore_reference
@@ -42,20 +42,24 @@ def measure_rank(case: Case, *, rounds: int) -> dict[str, Any]:
     pinned: list[RankReport] = []
     unpinned: list[RankReport] = []
     references: list[float] = []
+    others: list[float] = []
     for _ in range(rounds + 1):
+        others_before = others_cpu_ms()
         floors.append(measure_floor(case.stored, **memory))
         pinned.append(case.restore(pinned=True))
         unpinned.append(case.restore(pinned=False))
         before = time.perf_counter_ns()
         restore_reference(case.stored.root, plan=case.stored.plan, placement=placement)
         references.append((time.perf_counter_ns() - before) / 1e6)
-    return _figures(
+        others.append(others_cpu_ms() - others_before)
+    figures = _figures(
         floors[1:],
         pinned=pinned[1:],
         unpinned=unpinned[1:],
         references=references[1:],
         peak_bytes=case.buffers.peak_bytes,
     )
+    return figures | {"all_others_cpu_ms": others[1:]}
 
 
 def _figures(
