@@ -64,7 +64,7 @@ class KillRing:
         urls = self.postgres.start(lambda _: None)
         upgrade(urls.owner)
         self.owner_url = urls.owner.replace("+psycopg", "")
-        broker_url = self.valkey.start()
+        self.broker_url = broker_url = self.valkey.start()
         settings = self._bootstrap(urls, broker_url=broker_url)
         self._wire(settings, urls=urls, broker_url=broker_url)
         for name in ("web", "control"):
@@ -179,6 +179,10 @@ class KillRing:
         os.kill(child.pid, signal.SIGKILL)
         while child.poll() is None:
             time.sleep(0.002)
+        self.revive(name)
+
+    def revive(self, name: str) -> None:
+        """Start a process that has ended again, beside the caller, as its supervisor would."""
         thread = threading.Thread(target=self._revive, args=(name,), daemon=True)
         self._reviving.append(thread)
         thread.start()

@@ -5,13 +5,18 @@ A few points run in `make test`; all of them in `make soak ARGS=kill-points`.
 
 import shutil
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from uuid import UUID
 
 import pytest
+import redis
 
+from app.config import Settings
 from app.core.store.layout import OBJECTS_FOLDER
 from app.core.store.synth import SynthesizedSnapshot, synthesize_store
 from app.embedded import make_home
+from app.queue import create_queue, device_queue
 from tests.e2e.kill_points import KillPoint, Traveller, all_points, pass_through, prove_empty
 from tests.e2e.kill_ring import DEVICES, KillRing, quiet_port
 
@@ -79,6 +84,38 @@ def test_table_names_each_point_once_and_has_enough_of_them() -> None:
 @pytest.mark.parametrize("point", [point for point in POINTS if str(point) in SOME], ids=str)
 def test_kill(traveller: Traveller, point: KillPoint) -> None:
     pass_through(traveller, point)
+
+
+TASKS = {
+    "a task nobody knows": ("rank.nothing", {}),
+    "wrong arguments": ("rank.restore", {"rank": 1}),
+    "an attempt that is no UUID": ("rank.restore", {"attempt_id": "../../etc"}),
+    "an attempt nobody knows": ("rank.restore", {"attempt_id": str(UUID(int=7))}),
+    "pages nobody holds": ("rank.discard", {"attempt_id": str(UUID(int=7))}),
+}
+
+
+def test_poison_tasks_cost_no_restore_and_no_worker(traveller: Traveller) -> None:
+    ring = traveller.ring
+    workers = {name: ring.children[name].pid for name in DEVICES}
+    celery = create_queue(Settings.model_validate({"broker_url": ring.broker_url}))
+    for (task, arguments), name in product(TASKS.values(), DEVICES):
+        celery.send_task(task, kwargs=arguments, queue=device_queue("ring", name))
+    prove_empty(traveller)
+    assert {name: ring.children[name].pid for name in DEVICES} == workers
+    assert [ring.children[name].poll() for name in DEVICES] == [None, None]
+
+
+def test_bytes_that_are_no_message_cost_a_worker_once_and_no_restore(traveller: Traveller) -> None:
+    """Celery's worker cannot go on after them; they are gone from the queue, its agent starts it again."""
+    ring = traveller.ring
+    generations = ring.generations()
+    with redis.Redis.from_url(ring.broker_url) as broker:
+        broker.lpush(device_queue("ring", "host0"), b"\x00\xff no message")
+    ring.wait_for(lambda: ring.children["host0"].poll() is not None, what="the end of the worker")
+    ring.revive("host0")
+    ring.settle(generations=generations, replaced="host0")
+    prove_empty(traveller)
 
 
 @pytest.mark.soak
