@@ -281,6 +281,10 @@ def test_a_leaf_in_another_spelling_is_refused(old: bytes, new: bytes) -> None:
 def test_a_leaf_that_could_not_be_read_back_is_not_written() -> None:
     with pytest.raises(FormatError, match="kind"):
         encode_leaf(Leaf(kind="Two Words", at=LEAF.at, by="ada", rows={}))
+    with pytest.raises(FormatError, match="by"):
+        encode_leaf(Leaf(kind="one", at=LEAF.at, by="", rows={}))
+    with pytest.raises(FormatError, match="at most 16777216 bytes"):
+        encode_leaf(Leaf(kind="one", at=LEAF.at, by="a" * 2**24, rows={}))
 
 
 def test_digests_of_rows_tell_types_and_absence_apart() -> None:

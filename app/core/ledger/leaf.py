@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from app.core.canonical_json import (
+    MAX_DOCUMENT_BYTES,
     JsonObject,
     JsonValue,
     decode_canonical,
@@ -66,8 +67,11 @@ def encode_leaf(leaf: Leaf) -> bytes:
     """The bytes that are hashed and kept: canonical JSON.
 
     Raises:
-        FormatError: the leaf could not be read back.
+        FormatError: the leaf could not be read back. Its rows are not looked at once more: this runs while
+            everybody waits for the ledger.
     """
+    _check_kind(leaf.kind, subject="new leaf.kind")
+    expect_text(leaf.by, subject="new leaf.by")
     rows: JsonObject = {view: dict(digests) for view, digests in leaf.rows.items()}
     document: JsonObject = {
         "schema": SCHEMA,
@@ -78,7 +82,8 @@ def encode_leaf(leaf: Leaf) -> bytes:
         "rows": rows,
     }
     raw = encode_canonical(document)
-    parse_leaf(raw, subject="new leaf")
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise FormatError("new leaf", expected=f"at most {MAX_DOCUMENT_BYTES} bytes", found=str(len(raw)))
     return raw
 
 
@@ -92,8 +97,7 @@ def parse_leaf(raw: bytes, *, subject: str) -> Leaf:
     if document["schema"] != SCHEMA:
         raise FormatError(f"{subject}.schema", expected=SCHEMA, found=shown(document["schema"]))
     kind = expect_text(document["kind"], subject=f"{subject}.kind")
-    if _KIND.fullmatch(kind) is None:
-        raise FormatError(f"{subject}.kind", expected="words joined by -", found=shown(kind))
+    _check_kind(kind, subject=f"{subject}.kind")
     rows = expect_object(document["rows"], subject=f"{subject}.rows")
     return Leaf(
         kind=kind,
@@ -102,6 +106,11 @@ def parse_leaf(raw: bytes, *, subject: str) -> Leaf:
         facts=expect_object(document["facts"], subject=f"{subject}.facts"),
         rows={view: _digests(rows[view], subject=f"{subject}.rows.{view}") for view in rows},
     )
+
+
+def _check_kind(kind: str, *, subject: str) -> None:
+    if _KIND.fullmatch(kind) is None:
+        raise FormatError(subject, expected="words joined by -", found=shown(kind))
 
 
 def instant_text(at: datetime) -> str:
