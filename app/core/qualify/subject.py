@@ -47,14 +47,17 @@ class Topology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What was stored and how. Where configured and effective publication schema differ, the effective
-    one."""
+    """What was stored and how. ``publication_schema`` is the effective one, which scopes compare; operators
+    may have configured it under another name (``tail-cow-v1`` for ``page-tail-cow-v1`` on page layouts)."""
 
     publication_schema: Fact[str] = UNMAPPED
+    configured_schema: Fact[str] = UNMAPPED
     manifest_schema: Fact[str] = UNMAPPED
     storage_mode: Fact[str] = UNMAPPED
     kv_dtype: Fact[str] = UNMAPPED
     speculation: Fact[str] | Fact[int] = UNMAPPED
+    cache_enabled: Fact[bool] = UNMAPPED
+    """Whether the persistent cache was on at all (``NO_CACHE_EVIDENCE`` of a serving record)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,6 +77,9 @@ def overlaid(whole: Subject, place: Place, spec: Spec) -> Subject:
             dcp=_first(own.topology.dcp, whole.topology.dcp),
             pp=_first(own.topology.pp, whole.topology.pp),
         ),
+        workload=replace(
+            whole.workload, cache_enabled=_first(own.workload.cache_enabled, whole.workload.cache_enabled)
+        ),
         disagreements=whole.disagreements + own.disagreements,
     )
 
@@ -162,10 +165,12 @@ def _dcp(place: Place, spec: Spec) -> Fact[int]:
 def _workload(place: Place, spec: Spec) -> Workload:
     return Workload(
         publication_schema=place.fact(spec.paths("publication_schema"), name),
+        configured_schema=place.fact(spec.paths("configured_schema"), name),
         manifest_schema=place.fact(spec.paths("manifest_schema"), name),
         storage_mode=place.fact(spec.paths("storage_mode"), name),
         kv_dtype=place.fact(spec.paths("kv_dtype"), name),
         speculation=place.fact(spec.paths("speculation"), name),
+        cache_enabled=place.fact(spec.paths("cache_enabled"), flag, basis=Basis.ATTESTED),
     )
 
 
