@@ -41,6 +41,23 @@ def test_next_step(decision: str | None, ranks: list[RankState], expected: Step)
     assert next_step(decision=decision, epoch=1, ranks=ranks) is expected
 
 
+@pytest.mark.parametrize(
+    ("decision", "ranks", "expected"),
+    [
+        (None, [READY, RUNNING], Step.RETRACT),
+        (None, [rank("waiting"), rank("waiting")], Step.RETRACT),
+        ("publish", [rank("ready", epoch=1), READY], Step.WAIT),
+        ("publish", [rank("ready", epoch=1), rank("ready", epoch=1)], Step.RESTORED),
+        ("retract", [READY, LOST], Step.WAIT),
+        ("retract", [LOST, LOST], Step.END),
+    ],
+)
+def test_cancellation_retracts_until_publish_is_decided_and_never_after(
+    decision: str | None, ranks: list[RankState], expected: Step
+) -> None:
+    assert next_step(decision=decision, epoch=1, ranks=ranks, cancelled=True) is expected
+
+
 @given(decision=st.sampled_from([None, "publish", "retract"]), epoch=st.integers(1, 2), ranks=RANKS)
 def test_restored_needs_every_acknowledgement_of_this_epoch(
     decision: str | None, epoch: int, ranks: list[RankState]

@@ -1,5 +1,6 @@
 """Calling a restore off: what is said is what really happened, and nothing is changed when it is too late."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -158,6 +159,26 @@ def test_unknown_restore_and_wrong_reason_are_refused(ring: Ring) -> None:
     assert code(cancel(ring, "00000000-0000-4000-8000-000000000000")) == (404, "not-found")
     restore = ring.start_restore()
     assert code(cancel(ring, restore["id"], body={"reason": "a\x00b"})) == (422, "validation-failed")
+
+
+def test_orders_and_cancellations_side_by_side_never_lock_each_other_up(
+    ring: Ring, database: Database, messages: RecordedMessages, settings: Settings
+) -> None:
+    """A waiting restore is cancelled while admission holds the devices it waits for, and the reverse."""
+
+    def order_and_cancel(number: int) -> set[int]:
+        ordered = ring.post_restore()
+        if number % 4 == 0:
+            tick(database, messages, settings)
+        return {ordered.status_code, cancel(ring, ordered.json()["id"]).status_code}
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        answered = list(pool.map(order_and_cancel, range(32)))
+    assert answered == [{202}] * 32
+    listed = ring.client.get("/api/v1/restores?page_size=100", headers=ring.operator_headers).json()
+    assert {one["outcome"] for one in listed["restores"]} == {"incomplete"}
+    assert {one["problem"]["code"] for one in listed["restores"]} == {"cancelled"}
+    assert free_devices(ring) == 4
 
 
 def test_rank_that_stops_without_being_told_is_lost_with_a_cause(ring: Ring) -> None:
