@@ -233,7 +233,9 @@ def pass_through(traveller: Traveller, point: KillPoint) -> None:
         "cancelled": traveller.cancelled,
     }
     course = trips[point.trip](point)
-    fired, seen = ring.tripwire.fired.is_set(), {f"{one.wire} {one.word}" for one in ring.tripwire.seen}
+    # What a trip's last message does can be seen before its answer has come back to the wire.
+    fired = ring.tripwire.fired.wait(10.0)
+    seen = {f"{one.wire} {one.word}" for one in ring.tripwire.seen}
     ring.tripwire.disarm()
     assert fired, f"{point}: never passed; seen {sorted(seen)}"
     ring.settle(generations=generations, replaced=killed[0])
