@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 WHOLE: Final = 1 << 16
+# Shorter than a client waits for its answer; a word that is held longer is dropped, and said again.
+HELD_S: Final = 8.0
 
 HTTP_WORDS: Final = (
     ("POST", r"/api/v1/restores", "order"),
@@ -95,8 +97,9 @@ class Tripwire:
     def passes(self, passing: Passing) -> bool:
         """Called on the wire; whether the message goes on."""
         gate = self.gates.get(f"{passing.speaker} {passing.word}")
-        if gate is not None and not passing.after and passing.wire == "http":
-            gate.wait(8.0)
+        held = gate if not passing.after and passing.wire == "http" else None
+        if held is not None and not held.wait(HELD_S):
+            return False
         with self._lock:
             self.seen.append(passing)
             if self.wanted is None or not self.wanted(passing):
