@@ -35,11 +35,12 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLimits:
-    """How large a foreign document may be: bytes, levels of nesting, characters of one number."""
+    """How large a foreign document may be: bytes, levels of nesting, characters of one number, values."""
 
     byte_count: int = MAX_DOCUMENT_BYTES
     depth: int = MAX_DEPTH
     number_characters: int = MAX_NUMBER_CHARACTERS
+    values: int | None = None
 
 
 class CanonicalForm(StrEnum):
@@ -189,7 +190,7 @@ def _decode(raw: bytes, *, subject: str, stage: Stage, limits: JsonLimits, exact
         raise FormatError(
             subject, expected=f"at most {limits.byte_count} bytes", found=f"{len(raw)} bytes", stage=stage
         )
-    _check_depth(raw, subject=subject, stage=stage, limit=limits.depth)
+    _check_shape(raw, subject=subject, stage=stage, limits=limits)
     try:
         value = _decoder(limits, exact=exact).decode(raw.decode("utf-8"))
         _check_surrogates(raw, value=value)
@@ -204,13 +205,16 @@ def _decode(raw: bytes, *, subject: str, stage: Stage, limits: JsonLimits, exact
     return value
 
 
-def _check_depth(raw: bytes, *, subject: str, stage: Stage, limit: int) -> None:
+def _check_shape(raw: bytes, *, subject: str, stage: Stage, limits: JsonLimits) -> None:
+    without_strings = _STRING.sub(b"", raw)
+    if limits.values is not None and without_strings.count(b",") >= limits.values:
+        raise FormatError(subject, expected=f"at most {limits.values} values", found="more", stage=stage)
     depth = 0
-    for bracket in _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS):
+    for bracket in without_strings.translate(None, _NOT_BRACKETS):
         depth += 1 if bracket in b"[{" else -1
-        if depth > limit:
+        if depth > limits.depth:
             raise FormatError(
-                subject, expected=f"at most {limit} levels of nesting", found="more", stage=stage
+                subject, expected=f"at most {limits.depth} levels of nesting", found="more", stage=stage
             )
 
 

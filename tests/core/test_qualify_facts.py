@@ -9,6 +9,7 @@ from app.core.digest import sha256
 from app.core.qualify.document import read_document
 from app.core.qualify.extract import document_facts
 from app.core.qualify.facts import Capability, CarrierLevel, DocumentFacts, Kind, Meaning, StatusClass
+from app.core.qualify.families import cases
 from app.core.qualify.gates import Agreement, AnswerOf, OracleForm, RankForm, ScopeExpectation
 from app.core.qualify.schema_table import annotation, schema_entry, schema_names, status_class
 from app.core.qualify.serialise import facts_bytes, facts_document
@@ -428,3 +429,24 @@ def test_every_schema_of_the_table_reads_an_empty_document() -> None:
             read = facts({"schema": name})
             assert read.schema.kind is entry.kind, name
             assert gap(read.subject.image) in (Gap.ABSENT, Gap.UNMAPPED), name
+
+
+def test_a_document_with_too_many_cases_is_not_read_case_by_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document = made.fenced_observation()
+    monkeypatch.setattr(cases, "MOST_CASES", 3)
+    document["observations"] *= 4
+    (case,) = facts(document).cases
+    assert case.oracle.form is OracleForm.NONE
+    document["observations"].pop()
+    assert len(facts(document).cases) == 3
+
+
+def test_what_is_only_shown_is_bounded() -> None:
+    document = made.single_restore()
+    document["arms"] = [{"status": "fail"}] * 5000
+    document["limitations"] = ["sentence"] * 5000
+    read = facts(document)
+    assert len(read.statements) == 1000
+    assert sum(one.level is CarrierLevel.NESTED for one in read.carriers) == 1000

@@ -73,6 +73,12 @@ def test_a_document_above_the_limit_is_refused_whole() -> None:
     assert error.found == f"{MAX_RECEIPT_BYTES + 1} bytes"
 
 
+def test_a_document_of_too_many_values_is_refused() -> None:
+    read_document(b"[" + b"1," * 249_999 + b"1]")
+    assert refusal(b"[" + b"1," * 250_000 + b"1]").expected == "at most 250000 values"
+    read_document(b'{"a":"' + b"," * 300_000 + b'"}')
+
+
 def test_the_search_for_the_place_is_bounded() -> None:
     error = refusal(b"[" + b"1," * 200_000 + b"x]")
     assert (error.pointer, error.offset) == ("", 0)

@@ -11,7 +11,8 @@ from app.core.qualify.offence import first_offence
 
 MAX_RECEIPT_BYTES = 4 * 1024 * 1024
 # The deepest document of the corpus has 7 levels. Python takes integers of up to 4300 digits from text.
-LIMITS = JsonLimits(byte_count=MAX_RECEIPT_BYTES, depth=32, number_characters=4096)
+# Its largest documents have some thousand values; the bound keeps a hostile one from costing many seconds.
+LIMITS = JsonLimits(byte_count=MAX_RECEIPT_BYTES, depth=32, number_characters=4096, values=250_000)
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -37,13 +38,12 @@ class Document:
 def read_document(raw: bytes, *, subject: str = "document") -> Document:
     """Decode submitted bytes.
 
-    Args:
-        raw: the bytes as submitted, at most 4 MiB.
-        subject: what the document is called in messages: a file name, or nothing better than "document".
+    Args: raw: the bytes as submitted, at most 4 MiB. subject: what the document is called in messages: a
+    file name, or nothing better than "document".
 
-    Raises:
-        DocumentError: too large, nested deeper than 32, not UTF-8, byte-order mark, duplicate key, NaN or
-            infinity, unpaired surrogate, number over 4096 characters, or no JSON; with pointer and offset.
+    Raises: DocumentError: too large, nested deeper than 32, more than 250,000 values, not UTF-8,
+    byte-order mark, duplicate key, NaN or infinity, unpaired surrogate, number over 4096 characters, or
+    no JSON; with pointer and offset.
     """
     if raw.startswith(_BYTE_ORDER_MARK):
         raise DocumentError(subject, expected="UTF-8 without a byte-order mark", found="one in front")

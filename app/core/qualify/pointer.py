@@ -37,10 +37,20 @@ def under(base: str, pattern: str) -> str:
 
 def matches(value: ExactValue, pattern: str) -> Iterator[tuple[str, ExactValue]]:
     """Every place of ``value`` the pattern fits, with its pointer."""
-    if not pattern:
-        yield "", value
+    if "*" in pattern or "|" in pattern:
+        yield from _walk(value, tuple(pattern.split("/")[1:]), at="")
         return
-    yield from _walk(value, tuple(pattern.split("/")[1:]), at="")
+    for name in pattern.split("/")[1:]:
+        if isinstance(value, dict):
+            key = name if name in value else _unescaped(name)
+            if key not in value:
+                return
+            value = value[key]
+        elif isinstance(value, list) and _is_index(name) and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return
+    yield pattern, value
 
 
 def _walk(value: ExactValue, steps: tuple[str, ...], *, at: str) -> Iterator[tuple[str, ExactValue]]:
@@ -62,8 +72,12 @@ def _walk(value: ExactValue, steps: tuple[str, ...], *, at: str) -> Iterator[tup
         if first == "*":
             for index, element in enumerate(value):
                 yield from _walk(element, rest, at=at + step(index))
-        elif first.isdecimal() and len(first) < 6 and int(first) < len(value):
+        elif _is_index(first) and int(first) < len(value):
             yield from _walk(value[int(first)], rest, at=at + "/" + first)
+
+
+def _is_index(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and len(text) < 8
 
 
 def _is_pattern(text: str) -> bool:

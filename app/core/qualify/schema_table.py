@@ -28,9 +28,10 @@ class Spec:
 
     def paths(self, name: str) -> tuple[str, ...]:
         """Patterns under ``name``: one string or a list of strings."""
-        value = self.members.get(name, [])
-        every = value if isinstance(value, list) else [value]
-        return tuple(path for path in every if isinstance(path, str))
+        value = self.members.get(name)
+        if isinstance(value, str):
+            return (value,)
+        return tuple(path for path in value if isinstance(path, str)) if isinstance(value, list) else ()
 
     def part(self, name: str) -> "Spec":
         """The object under ``name``; an empty one if there is none."""

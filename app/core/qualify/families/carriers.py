@@ -3,6 +3,7 @@ column).
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 from app.core.canonical_json import ExactValue
 from app.core.qualify.facts import Capability, Carrier, CarrierLevel, StatusClass
@@ -42,6 +43,8 @@ _NESTED_FLAGS = frozenset(
         "gpu_serving_qualified",
     ]
 )
+# Shown, not judged: enough for the largest release status of the corpus twenty times over.
+_MOST_NESTED = 1000
 # A word is a word: longer texts under such keys are prose and stay unread.
 _MOST_CHARACTERS = 100
 
@@ -50,7 +53,8 @@ def carriers(place: Place, spec: Spec, *, of_cases: tuple[Carrier, ...]) -> tupl
     """All carriers: those of the status column, those of the cases, then what is only shown."""
     column = tuple(dict.fromkeys((*_column(place, spec.part("status")), *of_cases)))
     taken = {carrier.pointer for carrier in column}
-    return column + tuple(one for one in _nested(place.document, at="") if one.pointer not in taken)
+    nested = (one for one in _nested(place.document, at="") if one.pointer not in taken)
+    return column + tuple(islice(nested, _MOST_NESTED))
 
 
 def case_carriers(place: Place, spec: Spec) -> tuple[Carrier, ...]:

@@ -3,6 +3,7 @@ whole.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 from app.core.qualify.facts import Capability, Case
 from app.core.qualify.families.answers import oracle
@@ -16,12 +17,17 @@ from app.core.qualify.reading import Place
 from app.core.qualify.schema_table import Spec
 from app.core.qualify.subject import Subject
 
+MOST_CASES = 1024
+
 
 def cases(reader: Context, subject: Subject) -> tuple[Case, ...]:
     """Every case the schema maps. A document of a schema with cases that has none gets an empty one: what
-    its capability needs is then missing in it, not unasked."""
+    its capability needs is then missing in it, not unasked. So does one with more cases than will be
+    read."""
     specs = reader.spec.parts("cases")
-    every = tuple(case for spec in specs for case in _cases(reader, spec, subject))
+    every = tuple(islice((case for spec in specs for case in _cases(reader, spec, subject)), MOST_CASES + 1))
+    if len(every) > MOST_CASES:
+        every = ()
     by_case = reader.spec.says("capability_of_case") and every
     if specs and not by_case and not any(case.capability is reader.entry.capability for case in every):
         empty = Case(name="document", pointer="", capability=reader.entry.capability, subject=subject)

@@ -3,6 +3,7 @@
 """
 
 from collections.abc import Iterator
+from itertools import chain, islice
 
 from app.core.canonical_json import ExactValue
 from app.core.errors import shown
@@ -13,6 +14,8 @@ from app.core.qualify.pointer import last_step
 from app.core.qualify.reading import Place, flag, image, manifest, name
 from app.core.qualify.schema_table import Spec, status_class
 from app.core.qualify.values import UNMAPPED, Basis, Found, Gap, Missing
+
+_MOST_SENTENCES = 1000
 
 
 def admission(place: Place, spec: Spec) -> Admission:
@@ -43,17 +46,16 @@ def lifecycle(place: Place, spec: Spec) -> Lifecycle:
 
 def remarks(reader: Context) -> tuple[Remark, ...]:
     """Annotated sentences, and the fields the schema has for such facts."""
-    return tuple(_annotated(reader)) + tuple(
-        remark for part in reader.spec.parts("remarks") for remark in _structured(reader.top, part)
-    )
+    structured = (remark for part in reader.spec.parts("remarks") for remark in _structured(reader.top, part))
+    return tuple(islice(chain(_annotated(reader), structured), _MOST_SENTENCES))
 
 
 def statements(place: Place, spec: Spec) -> tuple[Statement, ...]:
     """The sentences about what was and what was not shown."""
     part = spec.part("statements")
-    return tuple(_statements(place, part.paths("established"), establishes=True)) + tuple(
-        _statements(place, part.paths("not_established"), establishes=False)
-    )
+    said = _statements(place, part.paths("established"), establishes=True)
+    unsaid = _statements(place, part.paths("not_established"), establishes=False)
+    return tuple(islice(chain(said, unsaid), _MOST_SENTENCES))
 
 
 def _published(place: Place, spec: Spec) -> Found[bool] | Missing:

@@ -3,6 +3,7 @@ answers.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 from app.core.qualify.gates import Pin, PinForm
 from app.core.qualify.pointer import last_step, parent
@@ -10,10 +11,12 @@ from app.core.qualify.reading import Place, hex64, name, taken
 from app.core.qualify.schema_table import Spec
 from app.core.qualify.values import UNMAPPED, Found
 
+_MOST_PINS = 4096
+
 
 def pins(place: Place, spec: Spec) -> tuple[Pin, ...]:
     """Every digest the schema maps as one of another document, in the order of the table."""
-    return tuple(_pins(place, spec))
+    return tuple(islice(_pins(place, spec), _MOST_PINS))
 
 
 def linked_document(place: Place, spec: Spec) -> Pin | None:

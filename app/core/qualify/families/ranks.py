@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 from app.core.canonical_json import ExactValue
 from app.core.qualify.document import canonical_digest
@@ -18,7 +19,7 @@ _MOST_RANKS = 1024
 
 def rank_proof(place: Place, spec: Spec) -> RankProof:
     """Everything the case's spec maps about its ranks."""
-    records = tuple(_records(place, spec.part("records")))
+    records = tuple(islice(_records(place, spec.part("records")), _MOST_RANKS + 1))
     vectors = tuple(_vectors(place, spec))
     listed = found_only(place.facts(spec.paths("listed"), _rank_list))
     summaries = tuple(

@@ -4,6 +4,7 @@ judged.
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import TypeAlias
 
 from app.core.canonical_json import ExactValue
@@ -15,13 +16,14 @@ from app.core.qualify.values import Gap, Number
 
 _TIME = re.compile(r"(?:^|_)(?P<unit>ms|milliseconds|seconds)(?:_|$)")
 _Record: TypeAlias = tuple[int, Mapping[str, ExactValue]]
+_MOST_VECTORS = 1000
 _UNITS = {"ms": "ms", "milliseconds": "ms", "seconds": "s"}
 
 
 def timings(value: ExactValue) -> tuple[Timing, ...]:
     """Every vector of times: a list or rank map under a key that names a time and ranks, or one field of
     every rank record of a list or map. The pointer of the second has ``*`` in place of the rank."""
-    return tuple(_walk(value, at="", keys=()))
+    return tuple(islice(_walk(value, at="", keys=()), _MOST_VECTORS))
 
 
 def _walk(value: ExactValue, *, at: str, keys: tuple[str, ...]) -> Iterator[Timing]:
