@@ -216,7 +216,9 @@ class Traveller:
 
 def pass_through(traveller: Traveller, point: KillPoint) -> None:
     """Go on the trip, kill at the point, and check that everything is as it must be."""
-    ring, generations, killed = traveller.ring, traveller.ring.generations(), []
+    ring = traveller.ring
+    ring.clear()
+    generations, killed = ring.generations(), []
     before = ring.rows("SELECT count(*) FROM restore")[0][0]
 
     def act(passing: Passing) -> bool:

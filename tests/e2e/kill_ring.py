@@ -241,6 +241,22 @@ class KillRing:
         open_rows = "SELECT count(*) FROM restore WHERE state <> 'finished'"
         self.wait_for(lambda: self.rows(open_rows) == [(0,)], what="the end of every restore")
 
+    def clear(self) -> None:
+        """End what a point that failed has left open, so that it is not held against the next one."""
+        self.tripwire.disarm()
+        for restore_id, decision in self.rows("SELECT id, decision FROM restore WHERE state <> 'finished'"):
+            word = "discard" if decision == "publish" else "cancel"
+            self.wait_for(
+                lambda word=word, one=restore_id: self._accepted(f"/api/v1/restores/{one}/{word}"),
+                what=f"{word} of {restore_id}",
+            )
+        self.settle(generations={}, replaced=None)
+
+    def _accepted(self, path: str) -> bool:
+        with suppress(httpx2.TransportError):
+            return self.direct.post(path).status_code in {202, 409}
+        return False
+
     # Look
 
     def wait_for(self, condition: Callable[[], Any], *, what: str, within_s: float = PATIENCE_S) -> Any:
