@@ -50,8 +50,15 @@ def run(home: Path, chosen: argparse.Namespace) -> dict[str, Any]:
         finally:
             site.stop()
         result[name]["took_s"] = time.monotonic() - started
+        _keep(result, at=chosen.json)
     result["machine_after"] = describe_machine()
     return result
+
+
+def _keep(result: dict[str, Any], *, at: Path | None) -> None:
+    """After every part: a later one that fails must not take the earlier ones with it."""
+    if at is not None:
+        at.write_text(json.dumps(_rounded(result), indent=1) + "\n")
 
 
 def _commit() -> str:
@@ -89,10 +96,8 @@ def main() -> int:
         result = run(home, chosen)
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    text = json.dumps(_rounded(result), indent=1)
-    if chosen.json:
-        chosen.json.write_text(text + "\n")
-    sys.stdout.write(text + "\n")
+    _keep(result, at=chosen.json)
+    sys.stdout.write(json.dumps(_rounded(result), indent=1) + "\n")
     return 0
 
 
