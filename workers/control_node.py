@@ -19,6 +19,11 @@ def database() -> Database:
     return open_database(settings())
 
 
+@cache
+def messages() -> CeleryRankMessages:
+    return CeleryRankMessages(celery)
+
+
 @celery.task(name=HOUSEKEEPING)
 def housekeeping() -> None:
-    keep_house(database(), messages=CeleryRankMessages(celery), settings=settings())
+    keep_house(database(), messages=messages(), settings=settings())
