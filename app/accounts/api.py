@@ -17,7 +17,6 @@ from app.accounts.schemas import (
     KeyBody,
     KeyList,
     KeyResource,
-    KeyState,
     NewKeyResource,
     PasswordBody,
 )
@@ -75,14 +74,8 @@ def _key(row: ApiKey, *, now: datetime) -> KeyResource:
         prefix=f"{service.KEY_PREFIX}_{row.prefix}",
         scopes=[Scope(scope) for scope in row.scopes],
         node=row.node_name,
-        state=_state(row, now=now),
+        state=service.state_of(row, now=now),
     )
-
-
-def _state(row: ApiKey, *, now: datetime) -> KeyState:
-    if row.revoked_at is not None:
-        return "revoked"
-    return "expired" if row.expires_at <= now else "live"
 
 
 @router.post(

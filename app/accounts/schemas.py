@@ -1,7 +1,7 @@
 """JSON shapes of accounts and API keys."""
 
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 from uuid import UUID
 
 from pydantic import Field, SecretStr, StringConstraints, model_validator
@@ -13,6 +13,7 @@ from app.accounts.service import (
     LONGEST_KEY_LIFE,
     LONGEST_PASSWORD,
     SHORTEST_PASSWORD,
+    KeyState,
 )
 from app.web.auth import Scope
 from app.web.schemas import Body, NodeName, Resource
@@ -33,7 +34,6 @@ LifeS = Annotated[
         description="seconds until it expires",
     ),
 ]
-KeyState = Literal["live", "expired", "revoked"]
 
 
 class AccountBody(Body):

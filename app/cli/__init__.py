@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from app.cli.accounts import accounts_app
 from app.cli.bootstrap import bootstrap
 from app.cli.demo import demo
 from app.cli.keys import keys_app
@@ -32,6 +33,7 @@ cli.add_typer(store_app, name="store")
 cli.add_typer(restore_app, name="restore")
 cli.add_typer(source_app, name="source")
 cli.add_typer(keys_app, name="keys")
+cli.add_typer(accounts_app, name="accounts")
 cli.add_typer(ledger_app, name="ledger")
 
 

@@ -162,9 +162,16 @@ def _field_problem(part: dict[str, Any]) -> FieldProblem:
 
 
 def _may_be_secret(part: dict[str, Any]) -> bool:
-    """Whether what was sent there must not be repeated: secrets, fields nobody knows (mistyped ones)."""
-    return part["type"] == "extra_forbidden" or any(
-        word in str(step).lower() for step in part["loc"] for word in ("password", "secret", "authorization")
+    """Whether what was sent there must not be repeated: secrets, fields nobody knows (mistyped ones), and
+    a whole body, which can be either."""
+    return (
+        part["type"] == "extra_forbidden"
+        or len(part["loc"]) == 1
+        or any(
+            word in str(step).lower()
+            for step in part["loc"]
+            for word in ("password", "secret", "authorization")
+        )
     )
 
 

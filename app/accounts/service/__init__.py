@@ -11,6 +11,7 @@ from app.accounts.service.keys import (
     KEY_PREFIX,
     LONGEST_KEY_LIFE,
     KeyOrder,
+    KeyState,
     KeyUses,
     NewKey,
     authenticate_key,
@@ -21,6 +22,7 @@ from app.accounts.service.keys import (
     make_key_for,
     revoke_key,
     revoke_keys,
+    state_of,
 )
 from app.accounts.service.logins import Login, log_in, log_out, resume
 from app.accounts.service.people import (
@@ -46,6 +48,7 @@ __all__ = [
     "LONGEST_PASSWORD",
     "SHORTEST_PASSWORD",
     "KeyOrder",
+    "KeyState",
     "KeyUses",
     "Login",
     "NewKey",
@@ -66,4 +69,5 @@ __all__ = [
     "revoke_key",
     "revoke_keys",
     "set_password",
+    "state_of",
 ]

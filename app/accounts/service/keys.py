@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Final, Literal
 from uuid import UUID
 from zlib import crc32
 
@@ -26,6 +26,7 @@ from app.models import Account, ApiKey
 from app.web.auth import Principal, Scope, reach
 from app.web.paging import Cursor
 
+KeyState = Literal["live", "expired", "revoked"]
 KEY_PREFIX: Final = "sgk"
 KEY_LIFE: Final = timedelta(days=90)
 LONGEST_KEY_LIFE: Final = timedelta(days=366)
@@ -169,6 +170,13 @@ def list_keys(
 ) -> list[ApiKey]:
     """Keys, newest first; of one account or of all."""
     return repository.list_keys(session, account_name=account_name, after=after, limit=limit)
+
+
+def state_of(key: ApiKey, *, now: datetime) -> KeyState:
+    """Whether a key is good now, as far as it alone says."""
+    if key.revoked_at is not None:
+        return "revoked"
+    return "expired" if key.expires_at <= now else "live"
 
 
 def revoke_key(session: Session, *, key: ApiKey, by: str) -> None:
