@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from sqlalchemy import (
     DateTime,
     LargeBinary,
     Numeric,
+    Select,
     Text,
     Uuid,
     cast,
@@ -80,14 +82,7 @@ def _rows(
     session: Session, view: View, *, where: ColumnElement[bool] | None, streamed: int = _STREAMED
 ) -> Iterator[tuple[str, str]]:
     """Key and digest of rows, `streamed` at a time or (0) all at once: a cursor costs more round trips."""
-    table = view.model.__table__
-    columns = [table.c[name] for name in view.columns]
-    kinds = [_kind(column) for column in columns]
-    texts = [
-        _text(column, kind=kind).label(f"value_{number}")
-        for number, (column, kind) in enumerate(zip(columns, kinds, strict=True))
-    ]
-    query = select(_key(view).label("row_key"), *texts)
+    query, kinds = _selection(view.name)
     if where is not None:
         query = query.where(where)
     options = {"yield_per": streamed} if streamed else {}
@@ -98,6 +93,19 @@ def _rows(
                 for name, kind, text in zip(view.columns, kinds, row[1:], strict=True)
             }
             yield row[0], row_digest(view.name, values=values)
+
+
+@cache
+def _selection(name: str) -> tuple[Select[Any], tuple[str, ...]]:
+    """Key and texts of a view's rows, and the types of the texts; building it costs more than asking it."""
+    view = VIEWS[name]
+    columns = [view.model.__table__.c[column] for column in view.columns]
+    kinds = tuple(_kind(column) for column in columns)
+    texts = [
+        _text(column, kind=kind).label(f"value_{number}")
+        for number, (column, kind) in enumerate(zip(columns, kinds, strict=True))
+    ]
+    return select(_key(view).label("row_key"), *texts), kinds
 
 
 def _key(view: View) -> ColumnElement[str]:
