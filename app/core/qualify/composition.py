@@ -1,0 +1,109 @@
+"""Many receipts about one scope to one verdict (evidence-model §7.5).
+
+More passing receipts never outvote one mismatch; supersession is explicit. What was qualified for another
+scope is not looked at: nothing transfers.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from app.core.qualify.facts import Capability
+from app.core.qualify.findings import Finding, Outcome, Row
+from app.core.qualify.scope import ScopeKey
+from app.core.qualify.values import Basis
+from app.core.qualify.verdict import SEVERITY, Verdict
+
+_NEGATIVE = (Outcome.UNSUPPORTED, Outcome.REJECTED)
+_GRADES = (None, Basis.ATTESTED, Basis.SELF_CONSISTENT, Basis.DEMONSTRATED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """One receipt's verdict over one case. ``superseded_by`` is the SHA-256 of the receipt that explicitly
+    replaces it: the same path, image and schema family at a later commit, or one that names it."""
+
+    sha256: str
+    verdict: Verdict
+    superseded_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composed:
+    """The verdict about a scope. ``receipts`` are those that decided it, ``beside`` those that were looked
+    at and did not, ``superseded`` those that no longer count."""
+
+    scope: ScopeKey
+    capability: Capability
+    outcome: Outcome
+    row: Row
+    reason: str
+    deployable: bool
+    deployable_reason: str
+    evidence_grade: Basis | None
+    findings: tuple[Finding, ...]
+    established: tuple[str, ...]
+    not_established: tuple[str, ...]
+    receipts: tuple[str, ...]
+    beside: tuple[str, ...]
+    superseded: tuple[str, ...]
+
+
+def compose(
+    receipts: Sequence[Receipt], *, scope: ScopeKey, capability: Capability = Capability.RESTORE
+) -> Composed | None:
+    """The verdict over every receipt of exactly this scope and capability; none where there is no receipt.
+
+    Any row-1 or row-2 finding that is not superseded wins; else the best qualified receipt, with all that
+    is established, all that is not and all warnings; else the least severe of the rest.
+    """
+    ours = [one for one in receipts if one.verdict.scope == scope and one.verdict.capability is capability]
+    ours = [one for one in ours if one.verdict.outcome is not Outcome.NONE]
+    if not ours:
+        return None
+    standing = [one for one in ours if not one.superseded_by] or ours
+    first = _deciding(standing)
+    outcome = first.verdict.outcome
+    same = [one for one in standing if one.verdict.outcome is outcome]
+    return Composed(
+        scope=scope,
+        capability=capability,
+        outcome=outcome,
+        row=first.verdict.row,
+        reason=first.verdict.reason,
+        deployable=_against(standing) == "",
+        deployable_reason=_against(standing),
+        evidence_grade=first.verdict.evidence_grade,
+        findings=tuple(dict.fromkeys(found for one in standing for found in one.verdict.findings)),
+        established=_union(one.verdict.established for one in same),
+        not_established=_still_open(same),
+        receipts=tuple(one.sha256 for one in same),
+        beside=tuple(one.sha256 for one in standing if one not in same),
+        superseded=tuple(one.sha256 for one in ours if one not in standing),
+    )
+
+
+def _deciding(standing: Sequence[Receipt]) -> Receipt:
+    negative = [one for one in standing if one.verdict.outcome in _NEGATIVE]
+    if negative:
+        return min(negative, key=lambda one: SEVERITY.index(one.verdict.outcome))
+    return max(
+        standing,
+        key=lambda one: (SEVERITY.index(one.verdict.outcome), _GRADES.index(one.verdict.evidence_grade)),
+    )
+
+
+def _against(standing: Sequence[Receipt]) -> str:
+    """The first thing against deployment; empty where the deciding receipt, or one as good, has none."""
+    first = _deciding(standing)
+    same = [one for one in standing if one.verdict.outcome is first.verdict.outcome]
+    if any(one.verdict.deployable for one in same):
+        return ""
+    return first.verdict.deployable_reason
+
+
+def _still_open(same: Sequence[Receipt]) -> tuple[str, ...]:
+    return _union(one.verdict.not_established for one in same)
+
+
+def _union(every: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for one in every for text in one))

@@ -1,0 +1,167 @@
+"""A finished restore of our own as a receipt: ``sparkgate-restore-receipt/v1`` (evidence-model §7.6).
+
+Its subject is what the ranks measured of themselves, never the image a request named. It claims no status:
+only a person's declaration can make it count, and only with an answer in it. Integers and strings only;
+times are ns. Facts are read from it by its entry in schemas.json.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Final
+
+from app.core.canonical_json import JsonObject, JsonValue, encode_canonical
+from app.core.digest import Digest, sha256
+from app.core.errors import FormatError
+from app.core.qualify.rules.identity import OWN_SCHEMA
+from app.core.restore.report import RankOutcome, RankReport
+from app.core.runtime import Runtime
+from app.core.store.identity import CacheIdentity
+
+NORMALISATION: Final = "strip-lower/v1"
+"""How answers are compared: blanks at both ends off, lower case (evidence-model §5)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRank:
+    """One rank of a finished restore: who restored, and what it reported. ``report`` is none for a rank
+    that was lost; ``context_digest`` is what the rank read, if it came so far."""
+
+    rank: int
+    runtime: Runtime
+    report: RankReport | None
+    context_digest: Digest | None
+    end_to_end_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredSnapshot:
+    """What was to come back. ``publication_schema`` is the effective one."""
+
+    root: str
+    identity: CacheIdentity
+    context_digest: Digest
+    span_tokens: int
+    publication_schema: str
+    manifest_schema: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredAnswer:
+    """The answer of the restored request, raw and as text; the digest is over the raw bytes."""
+
+    prompt_sha256: Digest
+    expected: str
+    observed: bytes
+    finish_reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRestore:
+    """Everything a receipt is made of. ``decision_epoch`` is the epoch in which the ranks were told the
+    outcome; ``processes_replaced`` whether other processes restored than had published."""
+
+    restore_id: str
+    decision_epoch: int
+    decided_at_ns: int
+    purpose: str
+    snapshot: RestoredSnapshot
+    ranks: Sequence[FinishedRank]
+    answer: RestoredAnswer | None = None
+    processes_replaced: bool | None = None
+
+
+def restore_receipt(restore: FinishedRestore) -> bytes:
+    """The receipt in canonical JSON.
+
+    Raises:
+        FormatError: no rank at all, or a rank twice; the answer is no UTF-8.
+    """
+    numbers = [one.rank for one in restore.ranks]
+    if not numbers or len(set(numbers)) != len(numbers):
+        raise FormatError("receipt.ranks", expected="every rank once, one at least", found=str(numbers))
+    identity = restore.snapshot.identity
+    document: JsonObject = {
+        "schema": OWN_SCHEMA,
+        "restore_id": restore.restore_id,
+        "decision_epoch": restore.decision_epoch,
+        "decided_at_ns": restore.decided_at_ns,
+        "purpose": restore.purpose,
+        "model": {"checkpoint_sha256": identity.target_checkpoint},
+        "draft_model": {"checkpoint_sha256": identity.draft_checkpoint},
+        "topology": {
+            "tensor_parallel_size": identity.tp_degree,
+            "decode_context_parallel_size": identity.dcp_degree,
+        },
+        "snapshot": _snapshot(restore.snapshot),
+        "ranks": [_rank(one) for one in sorted(restore.ranks, key=lambda one: one.rank)],
+        "semantic": None if restore.answer is None else _answer(restore.answer),
+        "restart": None if restore.processes_replaced is None else {"happened": restore.processes_replaced},
+        "not_established": list(_open_points(restore)),
+    }
+    return encode_canonical(document)
+
+
+def _snapshot(snapshot: RestoredSnapshot) -> JsonObject:
+    return {
+        "root": snapshot.root,
+        "storage_key": snapshot.identity.rank_zero_storage_key,
+        "context_digest": snapshot.context_digest,
+        "span_tokens": snapshot.span_tokens,
+        "publication_schema": snapshot.publication_schema,
+        "manifest_schema": snapshot.manifest_schema,
+    }
+
+
+def _rank(one: FinishedRank) -> JsonObject:
+    runtime: JsonObject = dict(one.runtime.to_document())
+    written: JsonObject = {
+        "rank": one.rank,
+        "runtime": runtime,
+        "outcome": "lost" if one.report is None else one.report.outcome.value,
+        "context_digest": one.context_digest,
+        "end_to_end_ns": one.end_to_end_ns,
+    }
+    return written if one.report is None else {**written, **_measured(one.report)}
+
+
+def _measured(report: RankReport) -> JsonObject:
+    statistics = report.statistics
+    layers: list[JsonValue] = [
+        {item.name: getattr(layer, item.name) for item in fields(layer)} for layer in report.layers
+    ]
+    return {
+        "report_sha256": sha256(encode_canonical(report.to_document())),
+        "manifest_sha256": report.manifest_sha256,
+        "bytes": None if statistics is None else statistics.source_bytes,
+        "stream_digest": report.stream_digest.value,
+        "service_ns": report.service_ns,
+        "phases_ns": {phase.value: spent for phase, spent in report.phases_ns.items()},
+        "unattributed_ns": report.unattributed_ns,
+        "layers": layers,
+    }
+
+
+def _answer(answer: RestoredAnswer) -> JsonObject:
+    try:
+        observed = answer.observed.decode("utf-8")
+    except UnicodeDecodeError:
+        raise FormatError("receipt.semantic.observed", expected="UTF-8", found="other bytes") from None
+    return {
+        "prompt_sha256": answer.prompt_sha256,
+        "expected": answer.expected,
+        "observed": observed,
+        "normalisation": NORMALISATION,
+        "passed": observed.strip().lower() == answer.expected.strip().lower(),
+        "response_sha256": sha256(answer.observed),
+        "finish_reason": answer.finish_reason,
+    }
+
+
+def _open_points(restore: FinishedRestore) -> Sequence[str]:
+    """What a restore by our own engine cannot show, said in the receipt itself."""
+    points = ["other prompts, spans and topologies than this one", "rollback to another image"]
+    if restore.answer is None:
+        points.append("the answer of the restored request")
+    if any(one.report is None or one.report.outcome is not RankOutcome.RESTORED for one in restore.ranks):
+        points.append("a restore on every rank")
+    return points

@@ -1,0 +1,1 @@
+"""The rules, one file per gate (evidence-model §5, §7)."""

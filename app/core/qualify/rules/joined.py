@@ -1,0 +1,62 @@
+"""The answers and ranks of a case, with those of the document it points to (evidence-model §4.5, Appendix
+B.1: split-page, composition).
+
+A document is joined only if it is the one named: where a digest is recorded it must be that one.
+"""
+
+from app.core.qualify.facts import Case, DocumentFacts
+from app.core.qualify.gates import Oracle, OracleForm, RankForm, RankProof
+from app.core.qualify.rules.rule import Judged
+from app.core.qualify.values import Basis, Found
+
+
+def linked(judged: Judged) -> DocumentFacts | None:
+    """The document that holds this case's answers, if it is known and is the one named."""
+    pin = judged.case.oracle.elsewhere
+    other = judged.around.linked.get(pin.pointer) if pin is not None else None
+    if pin is None or other is None:
+        return None
+    return None if isinstance(pin.sha256, Found) and pin.sha256.value != other.sha256 else other
+
+
+def oracle(judged: Judged) -> Oracle:
+    """The case's oracle; where it has no comparison of its own, the one of the linked document's cases."""
+    own, other = judged.case.oracle, linked(judged)
+    if other is None or own.form is OracleForm.EXPECTED_AND_OBSERVED:
+        return own
+    cases = [case for case in other.cases if _has_answers(case, judged)]
+    if not cases:
+        return own
+    first = cases[0].oracle
+    return Oracle(
+        form=first.form,
+        basis=_weakest([case.oracle.basis for case in cases]),
+        agreement=first.agreement,
+        answers=own.answers,
+        comparisons=tuple(one for case in cases for one in case.oracle.comparisons),
+        attested=own.attested + tuple(one for case in cases for one in case.oracle.attested),
+        published=own.published,
+        inconclusive=own.inconclusive,
+        elsewhere=own.elsewhere,
+    )
+
+
+def rank_proof(judged: Judged) -> RankProof:
+    """What is said per rank; where the case says nothing, what the linked document says."""
+    own, other = judged.case.ranks, linked(judged)
+    if own.form is not RankForm.NONE or other is None:
+        return own
+    for case in other.cases:
+        if case.capability is judged.capability and case.ranks.form is not RankForm.NONE:
+            return case.ranks
+    return own
+
+
+def _has_answers(case: Case, judged: Judged) -> bool:
+    known = (OracleForm.EXPECTED_AND_OBSERVED, OracleForm.SELF_CONSISTENT, OracleForm.ATTESTED)
+    return case.capability is judged.capability and case.oracle.form in known
+
+
+def _weakest(bases: list[Basis | None]) -> Basis | None:
+    order = (None, Basis.ATTESTED, Basis.SELF_CONSISTENT, Basis.DEMONSTRATED)
+    return min(bases, key=order.index)
