@@ -1,5 +1,6 @@
 """The ledger: its head, its latest entries, one entry with the bytes that are hashed."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -7,6 +8,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Query, Request, Response
 from sqlalchemy.orm import Session
 
+from app.core.canonical_json import JsonValue, encode_canonical
 from app.core.errors import CoreError
 from app.core.ledger.leaf import Leaf, parse_leaf
 from app.dashboard.access import LedgerVisitor
@@ -22,6 +24,7 @@ router = APIRouter(prefix="/ledger", include_in_schema=False)
 
 SHOWN: Final = 50
 LARGEST: Final = 2**63 - 1
+_ID: Final = re.compile(r"[0-9a-f-]{32,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,13 @@ class Entry:
     row: LedgerLeaf
     leaf: Leaf | None
     trouble: str
+
+    @property
+    def facts(self) -> list[tuple[str, str, bool]]:
+        """Name, text and whether it is an id or digest, of each fact."""
+        found = self.leaf.facts.items() if self.leaf else ()
+        texts = [(name.replace("_", " "), _words(value)) for name, value in found]
+        return [(name, text, _ID.fullmatch(text) is not None) for name, text in texts]
 
     @property
     def row_count(self) -> int:
@@ -109,6 +119,12 @@ def show_entry(
         size=size,
         signed=signer is not None,
     )
+
+
+def _words(value: JsonValue) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_words, value))
+    return value if isinstance(value, str) else encode_canonical(value).decode()
 
 
 def read_entries(rows: Sequence[LedgerLeaf]) -> list[Entry]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
@@ -31,6 +31,18 @@ from app.web.auth import Scope
 from app.web.deps import ReadSession, SettingsDep, WriteSession
 
 router = APIRouter(prefix="/restores/{restore_id}", include_in_schema=False)
+
+
+FIRST_FACTS: Final = (
+    "engine",
+    "engine_sha256",
+    "source_sha256",
+    "image_config_id",
+    "python",
+    "numpy",
+    "cupy",
+)
+UNSHOWN_FACTS: Final = frozenset({"schema", "engine_files", "source_files"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +244,14 @@ def _runtimes(restore: Restore) -> list[RuntimeFacts]:
     for attempt in newest_attempts(restore):
         facts = tuple(sorted((name, str(value)) for name, value in (attempt.runtime or {}).items()))
         together.setdefault(facts, []).append(attempt.rank)
-    return [RuntimeFacts(ranks=tuple(ranks), facts=facts) for facts, ranks in together.items()]
+    return [RuntimeFacts(ranks=tuple(ranks), facts=_in_order(facts)) for facts, ranks in together.items()]
+
+
+def _in_order(facts: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """What identifies the code first; what only says how it was measured is left to the API."""
+    shown = [fact for fact in facts if fact[0] not in UNSHOWN_FACTS]
+    places = {name: place for place, name in enumerate(FIRST_FACTS)}
+    return tuple(sorted(shown, key=lambda fact: (places.get(fact[0], len(places)), fact[0])))
 
 
 def _layer_rows(readback: Readback | None) -> list[LayerRow]:

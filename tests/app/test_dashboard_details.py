@@ -8,11 +8,14 @@ from uuid import UUID
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
 
+from app.core.canonical_json import JsonValue
 from app.dashboard import queries
 from app.dashboard.queries import RestoreFilters
 from app.dashboard.restores import SPANS, Asked, read_filters
 from app.db.session import Database, database_time
+from app.ledger import service as ledger
 from app.models import Image, LedgerLeaf, ManifestLocation, ManifestPin, Node, RankAttempt, Restore
 from tests.app import dashboard_rows as rows
 from tests.app.dashboard_rows import HOSTILE, NAME, PASSWORD
@@ -371,6 +374,26 @@ def test_the_ledger_lists_its_entries_newest_first(filled: TestClient, restores:
     assert filled.get(f"/ledger/{indices[0] + 1}").status_code == 404
     assert filled.get("/ledger?before=1").text.count('<th scope="row"') == 1
     assert filled.get(f"/ledger?before={2**62}").status_code == 200
+
+
+def test_facts_of_an_entry_are_words(filled: TestClient, database: Database) -> None:
+    with database.transaction() as session:
+        layout = session.get_one(Restore, rows_restore(session)).layout_sha256
+        facts: dict[str, JsonValue] = {
+            "devices": ["a", "b"],
+            "reason": "words that are longer than any digest is, and stay",
+            "count": 4,
+            "digest": "ab" * 32,
+            "nothing": None,
+        }
+        ledger.record(session, kind="test-made", by="dana", rows={"layout": [layout]}, facts=facts)
+    words = text_of(filled.get("/ledger?before=9999").text)
+    told = ("count 4", "devices a, b", "digest abababababab…", "nothing null", f"reason {facts['reason']}")
+    assert [fact for fact in told if fact not in words] == []
+
+
+def rows_restore(session: Session) -> UUID:
+    return session.query(Restore).limit(1).one().id
 
 
 def test_a_changed_leaf_is_said_to_be_one(filled: TestClient, owner_engine: Engine) -> None:
