@@ -8,6 +8,11 @@ import hashlib
 import json
 from typing import Any
 
+from app.core.qualify.document import read_document
+from app.core.qualify.extract import document_facts
+from app.core.qualify.facts import DocumentFacts
+from app.core.qualify.values import Found, Gap, Missing
+
 Members = dict[str, Any]
 
 IMAGE = "sha256:" + "a1" * 32
@@ -346,3 +351,17 @@ def every_document() -> dict[str, Members]:
         "isolation": isolation_run(),
         "own": own_receipt(),
     }
+
+
+def facts(document: Any) -> DocumentFacts:
+    return document_facts(read_document(raw(document)))
+
+
+def value(fact: Any) -> Any:
+    assert isinstance(fact, Found), fact
+    return fact.value
+
+
+def gap(fact: Any) -> Gap:
+    assert isinstance(fact, Missing), fact
+    return fact.gap
