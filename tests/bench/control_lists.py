@@ -30,7 +30,7 @@ LISTS: Final = ("restores", "snapshots", "manifests", "images", "sources")
 def measure_lists(site: Site, *, rows: int, rounds: int) -> dict[str, Any]:
     """Fill the tables, then walk every list; a deep page is reached with a token the API itself made."""
     started = time.monotonic()
-    fill(site.engine, rows=rows)
+    fill(site.engine, rows=rows, checked=False)
     say(f"{rows} rows in {time.monotonic() - started:.0f} s")
     record, totals = Record(), {}
     client = site.client(record)

@@ -40,7 +40,7 @@ class Site:
         self._valkey = EmbeddedValkey(home / "servers")
         self._port = port
         self.settings = Settings.model_validate({"home": home})
-        self.owner_url = ""
+        self.admin_url = ""
         self.credentials: LocalCredentials | None = None
         self._engine: Engine | None = None
 
@@ -49,7 +49,7 @@ class Site:
         make_home(self.home / "servers")
         self.stores.mkdir()
         urls = self._postgres.start(lambda _line: None)
-        self.owner_url = urls.owner
+        self.admin_url = urls.admin.rsplit("/", 1)[0] + "/" + urls.owner.rsplit("/", 1)[1]
         upgrade(urls.owner, app_role="sparkgate_app", reader_role="sparkgate_reader")
         values = {
             "database_url": urls.app,
@@ -94,9 +94,9 @@ class Site:
 
     @property
     def engine(self) -> Engine:
-        """The database as its owner."""
+        """The database as the superuser."""
         if self._engine is None:
-            self._engine = create_engine(self.owner_url)
+            self._engine = create_engine(self.admin_url)
         return self._engine
 
     def client(self, record: Record, *, api_key: str | None = None) -> BareClient:
