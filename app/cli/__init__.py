@@ -10,6 +10,7 @@ from app.cli.demo import demo
 from app.cli.keys import keys_app
 from app.cli.ledger import ledger_app
 from app.cli.migrate import migrate
+from app.cli.receipt import receipt_app
 from app.cli.restore import restore_app
 from app.cli.source import source_app
 from app.cli.store import store_app
@@ -31,6 +32,7 @@ cli.command()(bootstrap)
 cli.command()(worker)
 cli.add_typer(store_app, name="store")
 cli.add_typer(restore_app, name="restore")
+cli.add_typer(receipt_app, name="receipt")
 cli.add_typer(source_app, name="source")
 cli.add_typer(keys_app, name="keys")
 cli.add_typer(accounts_app, name="accounts")

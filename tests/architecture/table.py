@@ -64,6 +64,7 @@ CORE: Final = _e(
         "qualify/",
         "from evidence documents to a verdict",
         _e("composition.py", "many receipts of one scope to one verdict"),
+        _e("verdict_document.py", "a verdict as a JSON object"),
         _e("own_receipt.py", "a finished restore as a receipt: sparkgate-restore-receipt/v1"),
         _e("verdict.py", "run every rule on a case; outcome, deployable, findings"),
         _e("ruleset.py", "all rules in order, the gates a capability needs, the version of it all"),

@@ -39,6 +39,7 @@ _ROW_OUTCOME = {
     Row.RESEARCH: Outcome.RESEARCH_ONLY,
     Row.QUALIFIED: Outcome.QUALIFIED,
 }
+_ORDER = {code: place for place, code in enumerate(CODES)}
 _RESEARCH_CEILINGS = frozenset(("PERFORMANCE_ONLY", "SCHEMA_CEILING"))
 
 
@@ -263,8 +264,8 @@ def _above(claim: Carrier) -> Finding:
 
 
 def _ordered(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """By row, then in the order they were found; equal ones once."""
-    return tuple(sorted(dict.fromkeys(findings), key=lambda one: one.row))
+    """By row, then in the order of the table of codes; equal ones once."""
+    return tuple(sorted(dict.fromkeys(findings), key=lambda one: (one.row, _ORDER[one.code])))
 
 
 def _reason(findings: Sequence[Finding], row: Row) -> str:

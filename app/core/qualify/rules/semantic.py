@@ -141,7 +141,9 @@ def semantic_gate(judged: Judged) -> GateResult:
     """State and basis of the answer of the restored (or served) request."""
     answers = oracle(judged)
     if any(the_answer_is_right.answer(judged)):
-        return _result(GateState.FAILED, says="the answer is wrong or contradicts its flag")
+        compared = any(is_whole(one) for one in related(judged, answers))
+        says = "the answer is wrong or contradicts its flag"
+        return _result(GateState.FAILED, basis=_basis(answers, whole=compared), says=says)
     blocking = [one for one in an_answer_is_recorded.answer(judged) if one.row.blocks]
     if blocking:
         inconclusive = any(one.code == "SEMANTIC_INCONCLUSIVE" for one in blocking)
