@@ -119,8 +119,10 @@ def _plain(schema: Node, *, document: Node) -> Any:
             return {name: example_of(part, document=document) for name, part in parts.items()}
         case "array":
             return [example_of(schema["items"], document=document)]
-        case "integer" | "number":
-            return schema.get("minimum", 1)
+        case "integer":
+            return int(schema.get("minimum", 1))
+        case "number":
+            return schema.get("minimum", 1.0)
         case "boolean":
             return False
         case "string":

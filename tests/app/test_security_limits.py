@@ -1,0 +1,164 @@
+"""How often anybody may ask; and that no secret reaches a log, a page or an answer."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from fastapi import Request
+from fastapi.testclient import TestClient
+
+from app.config import Settings
+from app.db.session import Database
+from app.main import create_app
+from app.web.ratelimit import Rate, RateLimits, client_address
+from tests.app.conftest import PASSWORD, RecordedMessages
+from tests.app.ring import Ring
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.fixture
+def strict(
+    settings: Settings, database: Database, messages: RecordedMessages, keys: dict[str, str]
+) -> Iterator[TestClient]:
+    """An application that lets everybody ask three times a minute."""
+    few = {f"rate_{name}_per_min": 3 for name in ("key", "stranger", "login_name")}
+    changed = settings.model_copy(update={**few, "rate_login_address_per_min": 5})
+    app = create_app(changed, database=database, messages=messages)
+    with TestClient(app, raise_server_exceptions=False, follow_redirects=False) as opened:
+        yield opened
+
+
+def check_refused(answer: Any, *, rate: str) -> None:
+    assert (answer.status_code, answer.json()["code"]) == (429, "rate-limited")
+    assert 1 <= int(answer.headers["retry-after"]) <= 60
+    assert answer.headers["ratelimit-policy"].startswith(f'"{rate}";q=')
+    assert answer.headers["ratelimit"].startswith(f'"{rate}";r=0;t=')
+
+
+def test_each_key_has_its_own_quota_and_is_told_of_it(strict: TestClient, keys: dict[str, str]) -> None:
+    for left in (2, 1, 0):
+        answer = strict.get("/api/v1/restores", headers=bearer(keys["viewer"]))
+        assert answer.status_code == 200
+        assert answer.headers["ratelimit-policy"] == '"key";q=3;w=60'
+        assert answer.headers["ratelimit"].startswith(f'"key";r={left};t=')
+    check_refused(strict.get("/api/v1/restores", headers=bearer(keys["viewer"])), rate="key")
+    assert strict.get("/api/v1/restores", headers=bearer(keys["operator"])).status_code == 200
+
+
+def test_a_nodes_key_is_never_limited(strict: TestClient, keys: dict[str, str]) -> None:
+    body = {"devices": [{"name": "host0", "kind": "host", "pool_bytes": 1}]}
+    for _ in range(20):
+        answer = strict.put("/api/v1/nodes/node-a", headers=bearer(keys["worker"]), json=body)
+        assert answer.status_code == 200
+        assert "ratelimit" not in answer.headers
+
+
+def test_strangers_are_counted_by_address_and_good_keys_still_work(
+    strict: TestClient, keys: dict[str, str]
+) -> None:
+    for header in ({}, bearer("sgk_00000000_x"), {}):
+        assert strict.get("/api/v1/restores", headers=header).status_code == 401
+    check_refused(strict.get("/api/v1/restores"), rate="stranger")
+    check_refused(strict.get("/api/v1/restores", headers=bearer("x")), rate="stranger")
+    assert strict.get("/api/v1/restores", headers=bearer(keys["viewer"])).status_code == 200
+
+
+def log_in(client: TestClient, name: str, password: str) -> Any:
+    return client.post("/login", data={"name": name, "password": password})
+
+
+def test_guessing_is_stopped_by_name_and_by_address(strict: TestClient) -> None:
+    for _ in range(3):
+        assert log_in(strict, "ada", "wrong").status_code == 401
+    check_refused(log_in(strict, "ada", PASSWORD), rate="login-name")
+    assert log_in(strict, "eve", "wrong").status_code == 401
+    check_refused(log_in(strict, "bob", "wrong"), rate="login-address")
+
+
+def test_the_right_password_forgives_what_was_mistyped(strict: TestClient) -> None:
+    for password in ("wrong", "wrong", PASSWORD, "wrong", "wrong"):
+        assert log_in(strict, "ada", password).status_code in {303, 401}
+
+
+def test_zero_is_no_limit_and_a_storage_that_is_away_limits_nobody(settings: Settings) -> None:
+    free = RateLimits(settings.model_copy(update={"rate_key_per_min": 0}))
+    assert all(free.spend(Rate.KEY, who="x") is None for _ in range(50))
+    url = type(settings.database_url)("redis://127.0.0.1:1/0")  # type: ignore[misc]
+    away = RateLimits(settings.model_copy(update={"rate_storage_url": url, "rate_key_per_min": 1}))
+    assert all(away.spend(Rate.KEY, who="x") is None for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "together"),
+    [
+        ("2001:db8::1", "2001:db8::ffff", True),
+        ("2001:db8::1", "2001:db8:1::1", False),
+        ("10.0.0.1", "10.0.0.2", False),
+    ],
+)
+def test_an_ipv6_network_counts_as_one(settings: Settings, first: str, second: str, together: bool) -> None:
+    one, other = (client_address(Request({"type": "http", "client": (host, 1)})) for host in (first, second))
+    assert (one == other) == together
+
+
+def test_no_secret_reaches_a_log_or_an_answer(
+    ring: Ring, keys: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every secret there is, sent rightly and wrongly; then everything that was said is searched."""
+    caplog.set_level(logging.DEBUG)
+    client, said = ring.client, []
+    admin = {**bearer(keys["admin"]), "If-Match": "*"}
+
+    def keep(answer: Any) -> Any:
+        said.append(answer.text + str(answer.headers))
+        return answer
+
+    made = client.post(
+        "/api/v1/keys",
+        headers={**admin, "Idempotency-Key": str(uuid4())},
+        json={"label": "x", "scopes": ["images:read"]},
+    ).json()
+    hidden = [*keys.values(), made["secret"], PASSWORD, "hunter2-hunter2"]
+    for key in [*keys.values(), made["secret"]]:
+        for sent in (key, key[:-1], key + "x"):
+            for path in ("restores", "keys", f"keys/{uuid4()}", "restores/x", f"restores?{key[:8]}=1"):
+                keep(client.get(f"/api/v1/{path}", headers=bearer(sent)))
+    for body in ({"password": "hunter2-hunter2"}, {"password": {"x": "hunter2-hunter2"}}, "hunter2-hunter2"):
+        keep(client.put("/api/v1/accounts/ada/password", headers=admin, json=body))
+    for password in (PASSWORD, "hunter2-hunter2"):
+        keep(client.post("/login", data={"name": "ada", "password": password}, follow_redirects=False))
+    token = client.cookies["sparkgate_session"]
+    keep(client.get("/"))
+    keep(client.post("/restores/new", data={"form_token": "hunter2-hunter2"}))
+    texts = [record.getMessage() for record in caplog.records] + said
+    for secret in [*hidden, secret_part(made["secret"])]:
+        assert not [text for text in texts if secret in text and "Set-Cookie" not in text], secret[:8]
+    assert not [record for record in caplog.records if token in record.getMessage()]
+
+
+def secret_part(key: str) -> str:
+    return key.split("_", 2)[2][:43]
+
+
+def test_no_command_takes_a_secret_as_an_argument() -> None:
+    """Arguments stand in the process list; passwords and keys come from files, prompts or stdin."""
+    for path in (REPOSITORY / "app").rglob("*.py"):
+        text = path.read_text()
+        assert '"--password"' not in text, path
+        assert '"--api-key"' not in text, path
+        assert '"--key"' not in text, path
+
+
+def test_no_settings_text_shows_a_secret(settings: Settings) -> None:
+    secret = settings.model_copy(
+        update={"database_url": type(settings.database_url)("postgresql://u:hunter2@h/d")}  # type: ignore[misc]
+    )
+    assert "hunter2" not in repr(secret) + str(secret.model_dump())
