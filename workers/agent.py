@@ -160,8 +160,9 @@ def worker_spec(chosen: Settings, *, device: str) -> ChildSpec:
         "SPARKGATE_BROKER_URL": chosen.broker_url.get_secret_value() if chosen.broker_url else "",
         "SPARKGATE_STORE_ROOTS": ",".join(str(path.resolve()) for path in chosen.store_roots),
         "SPARKGATE_POOL_BYTES": str(chosen.pool_bytes),
-        "SPARKGATE_READERS": str(chosen.readers),
     }
+    if chosen.readers is not None:
+        environment["SPARKGATE_READERS"] = str(chosen.readers)
     queue = device_queue(chosen.node, device)
     return ChildSpec(
         name=f"rank-worker-{device}",

@@ -73,7 +73,10 @@ def restore(
     ] = None,
     mode: Annotated[Mode | None, typer.Option(help="How to read a legacy entry; rows tries aliases.")] = None,
     device: Annotated[str, typer.Option(help="Where to: host.")] = "host",
-    readers: Annotated[int, typer.Option(min=1, max=32, help="Concurrent reads; at most 4 are used.")] = 4,
+    readers: Annotated[
+        int | None,
+        typer.Option(min=1, max=32, help="Concurrent reads, at most 4; else what suits the cores."),
+    ] = None,
     cache: Annotated[Cache, typer.Option(help="Drop or read the objects' pages beforehand.")] = Cache.AS_IS,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
@@ -98,7 +101,7 @@ def restore(
         raise typer.Exit(_EXIT_CODES[report.outcome])
 
 
-def _restore(path: Path, *, order: RankOrder, readers: int, mode: CacheMode) -> RankReport:
+def _restore(path: Path, *, order: RankOrder, readers: int | None, mode: CacheMode) -> RankReport:
     plan = _peek(path, order=order)
     sizes = [MAX_OBJECT_BYTES] if plan is None else [item.descriptor.byte_count for item in plan.sources]
     with (

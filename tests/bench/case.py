@@ -50,7 +50,9 @@ class Case:
     buffers: BufferPool
     device: HostDevice
 
-    def restore(self, *, pinned: bool, readers: int = 4, cache: CacheMode = CacheMode.WARM) -> RankReport:
+    def restore(
+        self, *, pinned: bool, readers: int | None = None, cache: CacheMode = CacheMode.WARM
+    ) -> RankReport:
         """One restore; its pages are given back.
 
         Raises:
@@ -61,7 +63,7 @@ class Case:
 
     @contextmanager
     def prepared(
-        self, *, pinned: bool, readers: int = 4, cache: CacheMode = CacheMode.WARM
+        self, *, pinned: bool, readers: int | None = None, cache: CacheMode = CacheMode.WARM
     ) -> Iterator[Callable[[], RankReport]]:
         """The page cache as asked for and measured; what is left to call is the service, see ``restore``."""
         stored = self.stored

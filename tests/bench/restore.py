@@ -112,13 +112,13 @@ def sweep_readers(case: Case) -> list[dict[str, Any]]:
 
 
 def sweep_objects(folder: Path, *, byte_count: int) -> list[dict[str, Any]]:
-    """Other object sizes, four readers, warm and cold."""
+    """Other object sizes, warm and cold."""
     found = []
     for size in OBJECT_MIB:
         place = folder / f"objects-{size}"
         case = open_case(make_stored(place, byte_count=byte_count, object_bytes=size * MIB))
         found += [
-            {"object_mib": size, **_sweep(case, readers=4, cache=cache)}
+            {"object_mib": size, **_sweep(case, readers=None, cache=cache)}
             for cache in (CacheMode.WARM, CacheMode.COLD)
         ]
         case.device.close()
@@ -126,7 +126,7 @@ def sweep_objects(folder: Path, *, byte_count: int) -> list[dict[str, Any]]:
     return found
 
 
-def _sweep(case: Case, *, readers: int, cache: CacheMode) -> dict[str, Any]:
+def _sweep(case: Case, *, readers: int | None, cache: CacheMode) -> dict[str, Any]:
     reports = [case.restore(pinned=True, readers=readers, cache=cache) for _ in range(SWEEP_ROUNDS)]
     states = [report.conditions.cache for report in reports if report.conditions.cache]
     return {

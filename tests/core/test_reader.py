@@ -11,7 +11,7 @@ import pytest
 from app.core.digest import Digest, sha256
 from app.core.errors import AbsentError, FormatError, PlanError, ResourceError, StoreError
 from app.core.restore.buffers import BufferPool, map_untouched
-from app.core.restore.reader import BoundedReader, list_documents
+from app.core.restore.reader import BoundedReader, list_documents, readers_for
 from app.core.store.layout import DocumentName
 
 from .rig import opened
@@ -142,6 +142,11 @@ def test_no_descriptor_is_left_open(tmp_path: Path, document: Path) -> None:
             with pytest.raises(FormatError):
                 reader.read_document(NAME)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.mark.parametrize(("cores", "readers"), [(1, 2), (2, 3), (3, 4), (4, 4), (64, 4)])
+def test_readers_suit_the_cores_and_are_four_at_most(cores: int, readers: int) -> None:
+    assert readers_for(cores) == readers
 
 
 def test_a_reader_without_readers() -> None:

@@ -3,6 +3,7 @@
 Nothing is ever written, renamed, removed or touched here.
 """
 
+import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -78,11 +79,12 @@ class BoundedReader(RootReader):
 
     Args:
         root: the rank-local root; a missing one is an empty one (store-format §2).
-        readers: wanted concurrency; more than four are not used.
+        readers: wanted concurrency; more than four are not used; None is what suits this machine's cores.
         buffers: where payload goes.
     """
 
-    def __init__(self, root: Path, *, readers: int = MAX_BATCH_OBJECTS, buffers: BufferPool) -> None:
+    def __init__(self, root: Path, *, readers: int | None = None, buffers: BufferPool) -> None:
+        readers = readers_for(len(os.sched_getaffinity(0))) if readers is None else readers
         if readers < 1:
             raise ValueError(f"readers: expected at least 1, found {readers}")
         super().__init__(root)
@@ -174,6 +176,15 @@ class BoundedReader(RootReader):
         finally:
             with self._count:
                 self._active -= 1
+
+
+def readers_for(cores: int) -> int:
+    """How many readers suit so many cores, at most four (restore-contract §2).
+
+    Hashing is all a reader costs, so one more than there are cores keeps every core busy while a reader is
+    between two objects; with more of them the objects of a batch only end later (docs/PERFORMANCE.md).
+    """
+    return min(cores + 1, MAX_BATCH_OBJECTS)
 
 
 def read_document(root: Path, *, name: DocumentName) -> bytes:
