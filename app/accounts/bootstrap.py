@@ -15,6 +15,8 @@ from app.web.auth import PRESETS
 LOGIN_NAME: Final = "admin"
 CREDENTIALS_FILE: Final = "credentials.json"
 LEDGER_KEY_FILE: Final = "ledger.key"
+# A folder of its own: the only secrets a node may see (compose.yaml mounts it alone).
+NODE_KEYS_FOLDER: Final = "node-keys"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,7 @@ def _still_good(database: Database, *, credentials: LocalCredentials) -> bool:
 
 def _create(database: Database, *, home: Path, node: str) -> LocalCredentials:
     password = secrets.token_urlsafe(15)
-    node_key_file, page_secret_file = home / f"node-{node}.key", home / "page.key"
+    node_key_file, page_secret_file = home / NODE_KEYS_FOLDER / f"{node}.key", home / "page.key"
     with database.transaction() as session:
         if not service.has_account(session, name=LOGIN_NAME):
             service.create_account(session, name=LOGIN_NAME, password=password, scopes=PRESETS["admin"])

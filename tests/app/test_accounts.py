@@ -118,9 +118,9 @@ def test_expired_session_is_over(database: Database) -> None:
 def test_bootstrap_is_made_once_and_heals_what_is_lost(database: Database, tmp_path: Path) -> None:
     first = bootstrap_local(database, home=tmp_path, node="local")
     assert bootstrap_local(database, home=tmp_path, node="local") == first
-    for name in ("credentials.json", "node-local.key", "page.key"):
+    for name in ("credentials.json", "node-keys/local.key", "page.key"):
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
-    (tmp_path / "node-local.key").unlink()
+    (tmp_path / "node-keys/local.key").unlink()
     second = bootstrap_local(database, home=tmp_path, node="local")
     with database.reading() as session:
         assert service.authenticate_key(session, text=first.api_key) is None

@@ -24,6 +24,7 @@ import pytest
 import redis
 import yaml
 
+from app.accounts.bootstrap import NODE_KEYS_FOLDER
 from app.cli.services import AGENT_COMMAND, CONTROL_COMMAND, LOCAL_DEVICES, WEB_COMMAND
 from app.db.roles import connect
 from app.embedded.binaries import reachable_binaries, shared_folder
@@ -74,6 +75,15 @@ def test_the_node_knows_no_database() -> None:
     assert not [name for name in node["environment"] if "DATABASE" in name]
     assert "owner-password" not in str(node)
     assert "app-password" not in str(node)
+
+
+def test_the_node_sees_no_key_but_its_own() -> None:
+    """Who breaks into a GPU node finds neither the login, nor the page tokens' key, nor the ledger's."""
+    services = load(SECRETS)["services"]
+    assert [mount.split(":")[0] for mount in services["node"]["volumes"]] == ["node-keys", "/srv/stores"]
+    key_file = services["node"]["environment"]["SPARKGATE_API_KEY_FILE"]
+    assert key_file == f"/run/sparkgate/{NODE_KEYS_FOLDER}/local.key"
+    assert f"node-keys:/var/lib/sparkgate/{NODE_KEYS_FOLDER}" in services["migrate"]["volumes"]
 
 
 def test_no_argument_holds_a_secret() -> None:
@@ -173,10 +183,12 @@ class Local:
             text = re.sub(rf"(?<![\w:]){port}\b", here, text)
         here_of = {
             "/var/lib/sparkgate": self.keys,
+            "/run/sparkgate/node-keys": self.keys / "node-keys",
             "/stores": self.stores,
             "/tmp": self.folder / "tmp" / name,
         }
-        return re.sub(r"(?<![\w/-])(?:/var/lib/sparkgate|/stores|/tmp)\b", lambda m: str(here_of[m[0]]), text)
+        places = "|".join(here_of)
+        return re.sub(rf"(?<![\w/-])(?:{places})\b", lambda m: str(here_of[m[0]]), text)
 
     def run_demo(self) -> "subprocess.CompletedProcess[str]":
         """Run one restore through REST as a person would."""
