@@ -2,10 +2,12 @@
 given beside it.
 
 Paths in documents are paths in their repository; the folder above FILE in which such a path exists is taken
-for the repository's root. Nothing outside that root is read for a document's sake.
+for the repository's root, or ``NAME`` where versions lie in ``*/NAME@COMMIT`` beside it. Nothing outside that
+root is read for a document's sake.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ from app.core.qualify.gates import Pin
 from app.core.qualify.neighbours import Stored, linked_pins
 
 MOST_DOCUMENTS = 20_000
+_VERSION = re.compile(r"(?P<name>[\w.-]+)@[0-9a-f]{7,40}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +78,20 @@ def _facts(path: Path) -> DocumentFacts | None:
 
 
 def _root(home: Path, pins: Sequence[Pin]) -> Path:
-    """The nearest folder above the file in which a path that the document names exists."""
+    """The nearest folder above the file, or its newest version, in which a path that the document names
+    exists."""
     for folder in home.parents:
-        if any(pin.path and _inside(folder, folder / pin.path) for pin in pins):
-            return folder
+        for root in (folder, *_newest(folder)):
+            if any(pin.path and _inside(root, root / pin.path) for pin in pins):
+                return root
     return home.parent
+
+
+def _newest(folder: Path) -> Iterator[Path]:
+    """``NAME`` two levels up from ``NAME@COMMIT``: where old versions are kept apart."""
+    named = _VERSION.fullmatch(folder.name)
+    if named is not None:
+        yield folder.parent.parent / named["name"]
 
 
 def _places(home: Path, root: Path, pin: Pin) -> Iterator[Path]:

@@ -100,6 +100,7 @@ def _schema_facts(reader: Context, schema: Fact[str], every: tuple[Case, ...]) -
         ceilings=entry.ceilings,
         no_verdict=entry.no_verdict,
         sparkcache=entry.sparkcache,
+        status_column=reader.spec.part("status").paths("document"),
         validator=entry.validator,
     )
 

@@ -273,6 +273,8 @@ class SchemaFacts:
     possible."""
     sparkcache: bool = True
     """False: LMCache or no external cache (``NOT_SPARKCACHE``)."""
+    status_column: tuple[str, ...] = ()
+    """Where a document of this schema says its own status; empty where only its cases do."""
     validator: str = ""
     """Name of the schema's own validator (§10), whose errors stand in for a status word."""
 

@@ -192,6 +192,8 @@ class Oracle:
     answers: AnswerOf = AnswerOf.RESTORED
     comparisons: tuple[Comparison, ...] = ()
     attested: tuple[Attestation, ...] = ()
+    unsaid: tuple[str, ...] = ()
+    """Where an attestation of the schema should stand and nothing does: a hole in what is attested."""
     published: Comparison | None = None
     """The answer given before the restore, where it is recorded: its digest must equal the restored
     one's."""

@@ -9,6 +9,7 @@ from app.core.qualify.facts import Meaning, StatusClass
 from app.core.qualify.families.context import Context
 from app.core.qualify.families.links import linked_document
 from app.core.qualify.gates import Agreement, AnswerOf, Attestation, Comparison, Oracle, OracleForm
+from app.core.qualify.pointer import last_step, step
 from app.core.qualify.reading import Place, answer, flag, hex64, name, taken
 from app.core.qualify.schema_table import Spec, status_class
 from app.core.qualify.values import UNMAPPED, Basis, Fact, Found, Gap, Missing
@@ -40,6 +41,7 @@ def oracle(place: Place, spec: Spec, reader: Context) -> Oracle:
         answers=AnswerOf(spec.text("of", AnswerOf.RESTORED.value)),
         comparisons=tuple(one for one in compared if not _is_only_flag(one)) + equal,
         attested=attested,
+        unsaid=tuple(_unsaid(place, spec.paths("attested"))),
         published=_published(place, spec),
         inconclusive=_inconclusive(place, spec),
         elsewhere=linked_document(place, spec.part("elsewhere")),
@@ -100,6 +102,22 @@ def _attestations(place: Place, patterns: tuple[str, ...], reader: Context) -> I
             yield Attestation(
                 pointer=pointer, says=says, text=value if isinstance(value, str) else shown(value)
             )
+
+
+def _unsaid(place: Place, patterns: tuple[str, ...]) -> Iterator[str]:
+    """Where a flag of the schema should stand and nothing does: the block or list element is there. Members
+    of an object picked by a pattern may be of other kinds and owe no flag."""
+    for pattern in patterns:
+        head, _, key = pattern.rpartition("/")
+        if not key or "*" in key or "|" in key:
+            continue
+        top = Place(document=place.document)
+        holders = (top,) if pattern.startswith("/") and not head else place.places(head)
+        for holder in holders:
+            if "*" in head and not last_step(holder.base).isdecimal():
+                continue
+            if not holder.has(key):
+                yield holder.base + step(key)
 
 
 def _says(pointer: str, value: ExactValue, reader: Context) -> bool | None:

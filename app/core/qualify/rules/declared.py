@@ -44,13 +44,14 @@ def declared(judged: Judged) -> Declared:
         of_class = tuple(word for word in words if word.status is status)
         if of_class and not (_of_map(of_class) and claims):
             return Declared(status=status, carriers=of_class, claims=claims)
+    silent = _silent(judged)
     takes = tuple(
         one for one in judged.facts.carriers if one.level is CarrierLevel.FLAG and one.word == "false"
     )
     unknown = any(word.status is StatusClass.UNKNOWN for word in words)
     if not claims and not unknown:
         return _by_operator(judged)
-    stands = None if takes or unknown else StatusClass.QUALIFIED
+    stands = None if takes or unknown or silent else StatusClass.QUALIFIED
     return Declared(status=stands, carriers=claims, claims=claims, taken_away=takes)
 
 
@@ -157,15 +158,28 @@ def _words(judged: Judged) -> tuple[Carrier, ...]:
 
 
 def _map_words(judged: Judged) -> tuple[Carrier, ...]:
-    """The keys of a status map about this capability; where some name the size the case names, only those."""
+    """The keys of a status map about this capability; where keys name
+    sizes, a case that names one is spoken of by its own key only."""
     words = tuple(
         one
         for one in judged.facts.carriers
         if one.level is CarrierLevel.MAP and one.capability is judged.capability
     )
     sizes = set(_SIZE.findall(judged.case.name))
-    named = tuple(one for one in words if sizes & set(_SIZE.findall(one.key)))
-    return named or words
+    if not sizes or not any(_SIZE.search(one.key) for one in words):
+        return words
+    return tuple(one for one in words if sizes & set(_SIZE.findall(one.key)))
+
+
+def _silent(judged: Judged) -> bool:
+    """Whether a word is missing that others of its kind have: the document's own where its schema has a
+    place for one and only a part speaks, or this case's where other cases have theirs (absent before Q)."""
+    whole = [one for one in judged.facts.carriers if one.level in (CarrierLevel.DOCUMENT, CarrierLevel.MAP)]
+    of_document = bool(judged.facts.schema.status_column) and not any(
+        one.pointer.count("/") == 1 or one.level is CarrierLevel.MAP for one in whole
+    )
+    siblings = any(case.carriers for case in judged.facts.cases if case.capability is judged.capability)
+    return of_document or (siblings and not judged.case.carriers)
 
 
 def _of_map(words: tuple[Carrier, ...]) -> bool:

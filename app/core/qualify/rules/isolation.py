@@ -34,7 +34,7 @@ def other_scopes_restore_nothing(judged: Judged) -> Iterator[Finding]:
     question="Did the own scope restore on every rank?",
     needs="tokens above zero on rank 0 … TP−1",
     leaves_open="the answers: isolation needs none",
-    codes=("RANK_MISSING", "PARTIAL_RANK_FAILURE"),
+    codes=("RANK_MISSING", "PARTIAL_RANK_FAILURE", "RANK_DIVERGENCE"),
 )
 def the_own_scope_restores(judged: Judged) -> Iterator[Finding]:
     if judged.capability is not Capability.ISOLATION:
@@ -46,18 +46,24 @@ def the_own_scope_restores(judged: Judged) -> Iterator[Finding]:
             for fact in (*_tokens(probe), *probe.cached_tokens):
                 if isinstance(fact, Found) and fact.value == 0:
                     yield found("PARTIAL_RANK_FAILURE", fact)
+        values = [fact for fact in _tokens(probe) if isinstance(fact, Found)]
+        if len({fact.value for fact in values}) > 1:
+            yield found("RANK_DIVERGENCE", values[0], value=", ".join(str(fact.value) for fact in values))
 
 
 @rule(
     Gate.ISOLATION,
-    question="Were both kinds of probe made: the own scope and another one?",
-    needs="one probe of each",
+    question="Were both kinds of probe made: the own scope and another one, and is each of a known kind?",
+    needs="one probe of each, by the names of Appendix B.1",
     leaves_open="nothing",
     codes=("GATE_MISSING",),
 )
 def both_probes_are_there(judged: Judged) -> Iterator[Finding]:
     if judged.capability is not Capability.ISOLATION:
         return
+    for probe in judged.case.isolation:
+        if probe.expects is ScopeExpectation.UNKNOWN:
+            yield found("GATE_MISSING", at=probe.pointer, value=f"probe {probe.name!r}", detail="isolation")
     own = any(_is_positive(probe) for probe in judged.case.isolation)
     other = any(_is_negative(probe) for probe in judged.case.isolation)
     if not own or not other:
@@ -100,7 +106,12 @@ def _leaks(probe: ScopeProbe) -> Iterator[Fact[int]]:
 def _ranks(probe: ScopeProbe, tp: Fact[int]) -> Iterator[Finding]:
     ranks = sorted(one.rank.value for one in probe.worker_totals if isinstance(one.rank, Found))
     wanted = list(range(tp.value)) if isinstance(tp, Found) else list(range(len(ranks)))
-    if ranks != wanted or any(not isinstance(one.restored_tokens, Found) for one in probe.worker_totals):
+    whole = len(ranks) == len(probe.worker_totals)
+    if (
+        not whole
+        or ranks != wanted
+        or any(not isinstance(one.restored_tokens, Found) for one in probe.worker_totals)
+    ):
         yield found("RANK_MISSING", at=probe.pointer, value=f"ranks {ranks}")
 
 

@@ -1,13 +1,14 @@
 """The answers and ranks of a case, with those of the document it points to (evidence-model §4.5, Appendix
 B.1: split-page, composition).
 
-A document is joined only if it is the one named: where a digest is recorded it must be that one.
+A document is joined only if it is the one named: where the schema has a place for its digest, it must be
+that one.
 """
 
 from app.core.qualify.facts import Case, DocumentFacts
 from app.core.qualify.gates import Oracle, OracleForm, RankForm, RankProof
 from app.core.qualify.rules.rule import Judged
-from app.core.qualify.values import Basis, Found
+from app.core.qualify.values import UNMAPPED, Basis, Found
 
 
 def linked(judged: Judged) -> DocumentFacts | None:
@@ -16,7 +17,9 @@ def linked(judged: Judged) -> DocumentFacts | None:
     other = judged.around.linked.get(pin.pointer) if pin is not None else None
     if pin is None or other is None:
         return None
-    return None if isinstance(pin.sha256, Found) and pin.sha256.value != other.sha256 else other
+    if pin.sha256 == UNMAPPED:
+        return other
+    return other if isinstance(pin.sha256, Found) and pin.sha256.value == other.sha256 else None
 
 
 def oracle(judged: Judged) -> Oracle:

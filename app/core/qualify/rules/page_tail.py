@@ -90,6 +90,9 @@ def _flags(chain: PageTailChain) -> Iterator[Finding]:
 def _live(chain: PageTailChain, case: Case) -> Iterator[Finding]:
     if not isinstance(chain.runner, Found) or chain.runner.value != "live":
         return
+    if not isinstance(case.fault.rejected, Found) or not case.fault.rejected.value:
+        yield _error("rejected", case.fault.rejected)
+    yield from _headers(chain, case)
     if not _equal(case.fault.fallback_tokens, case.fault.fallback_expected):
         yield _error("fallback-tokens", case.fault.fallback_tokens)
     yield from _vectors(case)
@@ -100,6 +103,19 @@ def _live(chain: PageTailChain, case: Case) -> Iterator[Finding]:
     for headline in case.ranks.headlines:
         if headline.blocking and not is_bound(headline, case.ranks):
             yield _error("headline", headline.value)
+
+
+def _headers(chain: PageTailChain, case: Case) -> Iterator[Finding]:
+    """Bytes per rank are those of the base and of the last delta; the logical size is that of the result."""
+    last = chain.deltas[-1] if chain.deltas else None
+    sizes = [vector for vector in case.ranks.vectors if vector.must_be_equal]
+    for vector, fact in zip(
+        sizes, (chain.base_snapshot_bytes, last and last.delta_encoded_bytes), strict=False
+    ):
+        if not isinstance(fact, Found) or any(value != fact.value for value in vector.values):
+            yield _error("header-bytes", at=vector.pointer, value=str(vector.values[0]))
+    if last is not None and not _equal(chain.logical_bytes, last.result_snapshot_bytes):
+        yield _error("logical-bytes", chain.logical_bytes)
 
 
 def _vectors(case: Case) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from app.core.qualify.gates import Headline, RankForm, RankProof, RankRecord
-from app.core.qualify.values import Fact, Found, Number
+from app.core.qualify.values import Fact, Found, Missing, Number
 
 _FINE = frozenset(("verified", "restored"))
 
@@ -31,6 +31,8 @@ def rank_gaps(proof: RankProof, tp: Fact[int]) -> Iterator[RankGap]:
     unnamed = [record for record in proof.records if not isinstance(record.rank, Found)]
     for record in unnamed:
         yield RankGap(pointer=record.pointer, says="a record without a rank")
+    for pointer, column in _holes(proof.records):
+        yield RankGap(pointer=pointer, says=f"no {column}")
     if isinstance(proof.counted, Found) and wanted is not None and proof.counted.value != wanted:
         yield RankGap(pointer=proof.counted.pointer, says=f"{proof.counted.value} ranks of {wanted}")
 
@@ -93,6 +95,19 @@ def _difference(ranks: tuple[int, ...], wanted: int | None) -> str:
     twice = sorted(rank for rank, number in counts.items() if number > 1)
     parts = (("missing", missing), ("not of the topology", extra), ("more than once", twice))
     return "; ".join(f"{says}: {', '.join(map(str, which))}" for says, which in parts if which)
+
+
+def _holes(records: tuple[RankRecord, ...]) -> Iterator[tuple[str, str]]:
+    """Values that other ranks record and this one does not."""
+    for name, facts in (
+        ("outcome", [one.outcome for one in records]),
+        ("tokens", [one.restored_tokens for one in records]),
+        ("bytes", [one.byte_count for one in records]),
+        ("objects", [one.object_count for one in records]),
+        ("context", [one.context_prefix for one in records]),
+    ):
+        if any(isinstance(fact, Found) for fact in facts):
+            yield from ((fact.pointer, name) for fact in facts if isinstance(fact, Missing))
 
 
 def _columns(records: tuple[RankRecord, ...]) -> Iterator[tuple[str, list[tuple[str, str]]]]:

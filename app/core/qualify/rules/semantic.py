@@ -8,7 +8,7 @@ from app.core.qualify.findings import Finding, Gate, GateResult, GateState
 from app.core.qualify.gates import Agreement, AnswerOf, Comparison, Oracle, OracleForm
 from app.core.qualify.rules.joined import oracle
 from app.core.qualify.rules.rule import Judged, found, rule
-from app.core.qualify.values import Basis, Fact, Found, Missing
+from app.core.qualify.values import UNMAPPED, Basis, Fact, Found, Missing
 
 NEEDS_ANSWER = frozenset((Capability.RESTORE, Capability.RECOVERY, Capability.SERVING, Capability.CAPACITY))
 _LEADS = ("", " ")
@@ -115,9 +115,9 @@ def digests_are_explained(judged: Judged) -> Iterator[Finding]:
     published = (answers.published,) if answers.published is not None else ()
     for one in (*related(judged, answers), *published):
         digest, observed = one.response_sha256, one.observed
-        if not isinstance(digest, Found) or not isinstance(observed, Found):
+        if not isinstance(observed, Found) or digest == UNMAPPED:
             continue
-        if digest.value not in _spellings(observed.value):
+        if not isinstance(digest, Found) or digest.value not in _spellings(observed.value):
             yield found("RESPONSE_DIGEST_UNEXPLAINED", digest)
 
 
@@ -243,7 +243,9 @@ def _inconclusive(judged: Judged, answers: Oracle) -> Iterator[tuple[str, str]]:
 
 
 def _missing(judged: Judged, answers: Oracle) -> Iterator[tuple[str, str]]:
-    """Comparisons with a side gone although others are whole or the schema has a place for it."""
+    """Comparisons with a side gone although others are whole, attestations that others of their list have."""
+    if answers.form is OracleForm.ATTESTED and _counts(judged, answers):
+        yield from ((pointer, "nothing said") for pointer in answers.unsaid)
     if answers.form not in (OracleForm.EXPECTED_AND_OBSERVED, OracleForm.SELF_CONSISTENT):
         return
     for one in related(judged, answers):
