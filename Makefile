@@ -42,8 +42,10 @@ lock: $(DEV) ## Write the locks anew (UPGRADE=--upgrade for newer versions)
 bench: $(DEV) ## Measure (BENCH=restore JSON=FILE); docs/PERFORMANCE.md says what
 	@$(BIN)/python -m tests.bench.$(BENCH) $(if $(JSON),--json $(JSON)) $(ARGS)
 
-soak: $(DEV) ## 100 restores in one process; ARGS=kill-points: every process killed at every message
-	@$(BIN)/python -m $(if $(filter kill-points,$(ARGS)),pytest -m soak tests/e2e/test_kill_points.py,tests.bench.soak $(ARGS))
+soak: $(DEV) ## 100 restores in one process; ARGS=kill-points: every process killed at every message; ARGS=contract: the API searched
+	@$(if $(filter contract,$(ARGS)),SPARKGATE_CONTRACT_EXAMPLES=50) $(BIN)/python -m $(if $(filter contract,$(ARGS)),\
+		pytest --timeout 3600 tests/app/test_api_contract.py,$(if $(filter kill-points,$(ARGS)),\
+		pytest -m soak tests/e2e/test_kill_points.py,tests.bench.soak $(ARGS)))
 
 clean: ## Remove caches and build output; never data, never .venv
 	rm -rf build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
