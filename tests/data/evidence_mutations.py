@@ -2,13 +2,17 @@
 
 A mutation is judged with the same documents around it. What a document no longer says must cost it: a
 mutated fact that leaves a document qualified either is about another scope now, or gave a new finding, or
-belongs to a gate the capability does not need, or is a time or prose.
+belongs to a gate the capability does not need, or is a time or prose. Run
+``python -m tests.data.evidence_mutations`` after a change of rules, and read the difference.
 """
 
 import copy
 import json
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from app.core.qualify.document import read_document
@@ -18,6 +22,7 @@ from app.core.qualify.neighbours import Stored, surroundings_of
 from app.core.qualify.serialise import facts_document
 from app.core.qualify.values import Basis
 from app.core.qualify.verdict import Verdict, by_capability, joined_verdict, judge_document
+from tests.data.evidence_verdicts import corpus_stored, qualified_names
 
 _HEX = "0123456789abcdef"
 _SHOWN_ONLY = ("sha256", "canonical_sha256", "byte_count", "timings", "statements")
@@ -116,3 +121,106 @@ def _other_text(text: str) -> str:
     if len(text) >= 12 and text[-1] in _HEX and all(one in _HEX for one in text[-12:]):
         return text[:-1] + _HEX[(_HEX.index(text[-1]) + 1) % 16]
     return f"{text}-changed"
+
+
+_TIME = re.compile(r"(?:^|_)(?:ms|milliseconds|seconds)(?:_|$)")
+
+
+def retimed(value: Any, *, inside: bool = False) -> Any:
+    """A copy with every time another one; keys and lengths kept, equal times equal."""
+    if isinstance(value, dict):
+        return {
+            key: retimed(member, inside=inside or bool(_TIME.search(key))) for key, member in value.items()
+        }
+    if isinstance(value, list):
+        return [retimed(element, inside=inside) for element in value]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value * 2 + 1 if inside and is_number else value
+
+
+def without_times(value: Any) -> Any:
+    """A copy without any member whose name is that of a time."""
+    if isinstance(value, dict):
+        return {key: without_times(member) for key, member in value.items() if not _TIME.search(key)}
+    if isinstance(value, list):
+        return [without_times(element) for element in value]
+    return value
+
+
+def changed_facts(before: DocumentFacts, after: DocumentFacts) -> set[str]:
+    """Paths of the facts that differ, list places as ``*``; pointers of equal facts do not count."""
+    return set(_different(gate_facts(before), gate_facts(after), ""))
+
+
+def _different(before: Any, after: Any, at: str) -> Iterator[str]:
+    if before == after:
+        return
+    if (
+        isinstance(before, dict)
+        and isinstance(after, dict)
+        and "pointer" not in (before.keys() ^ after.keys())
+    ):
+        for name in before.keys() | after.keys():
+            yield from _different(before.get(name), after.get(name), f"{at}/{name}")
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for one, other in zip(before, after, strict=True):
+            yield from _different(one, other, f"{at}/*")
+    else:
+        yield at
+
+
+TABLE = Path(__file__).parent / "mutations.jsonl"
+
+
+def mutation_line(evidence: Path, name: str, stored: dict[str, Stored]) -> dict[str, Any]:
+    """What every mutation of one document comes to: outcome and deciding code by pointer, list places as
+    ``*``. Mutations that leave it qualified without a word are not in it."""
+    own, others = stored[name], list(stored.values())
+    _, before = judged((evidence / name).read_bytes(), own, others)
+    line: dict[str, dict[str, set[str]]] = {"drop": {}, "change": {}}
+    for mutation in mutations(json.loads((evidence / name).read_text(encoding="utf-8"))):
+        _, after = judged(raw(mutation.document), own, others)
+        says = effect(before, after)
+        if says:
+            pattern = re.sub(r"/\d+(?=/|$)", "/*", mutation.pointer)
+            line[mutation.kind].setdefault(pattern, set()).add(says)
+    return {
+        "file": name,
+        **{
+            kind: {pattern: sorted(every) for pattern, every in sorted(patterns.items())}
+            for kind, patterns in line.items()
+        },
+    }
+
+
+def effect(before: Verdict, after: Verdict) -> str:
+    """How a verdict differs from the one before, in a few words; empty where it does not."""
+    if after.outcome is not before.outcome:
+        return f"{after.outcome.value} {after.deciding[0].name}"
+    if after.scope != before.scope:
+        return f"other scope: {', '.join(after.scope.differences(before.scope))}"
+    names = {one.name for one in before.findings}
+    gained = sorted({one.name for one in after.findings} - names)
+    lost = sorted(names - {one.name for one in after.findings})
+    parts = [*(f"+{name}" for name in gained), *(f"-{name}" for name in lost)]
+    if after.deployable is not before.deployable:
+        parts.append(f"deployable {after.deployable}".lower())
+    return " ".join(parts)
+
+
+def stored_mutations() -> dict[str, dict[str, Any]]:
+    """The table as it is stored, by file."""
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    return {line["file"]: line for line in map(json.loads, lines)}
+
+
+def main() -> None:
+    """Write the table anew."""
+    evidence = Path(os.environ.get("SPARKGATE_SHARED", "/work/shared")) / "evidence"
+    stored = corpus_stored(evidence)
+    lines = [json.dumps(mutation_line(evidence, name, stored), sort_keys=True) for name in qualified_names()]
+    TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -85,6 +85,16 @@ def stored_lines() -> tuple[str, dict[str, dict[str, Any]]]:
     return json.loads(first)["ruleset"], {line["file"]: line for line in map(json.loads, rest)}
 
 
+def qualified_names() -> list[str]:
+    """The documents of the table that came out qualified; versions that were replaced left out."""
+    _, lines = stored_lines()
+    return [
+        name
+        for name, line in lines.items()
+        if line["outcome"] == "qualified" and not name.startswith("_superseded/")
+    ]
+
+
 def main() -> None:
     """Write the table anew."""
     evidence = Path(os.environ.get("SPARKGATE_SHARED", "/work/shared")) / "evidence"

@@ -96,8 +96,8 @@ _ALL: Final = (
     *_codes(
         Row.INCOMPLETE,
         Gate.DECLARED,
-        STATUS_ABSENT="The document claims no status.",
         STATUS_WORD_UNKNOWN="A status word that is not known here counts as no word.",
+        STATUS_ABSENT="The document claims no status.",
         PENDING_CHECK="A check was pending when the document was written.",
     ),
     *_codes(

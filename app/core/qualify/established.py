@@ -51,7 +51,11 @@ def _shown(judged: Judged, gates: Sequence[GateResult]) -> Iterator[str]:
 
 
 def _bounds(span: Span) -> Iterator[str]:
-    """Context length and concurrency reached."""
+    """Context, its length and the concurrency reached."""
+    if isinstance(span.context_digest, Found):
+        yield f"context {span.context_digest.value}"
+    if isinstance(span.prompt_tokens, Found):
+        yield f"prompt of {span.prompt_tokens.value} tokens"
     tokens = span.restored_tokens if isinstance(span.restored_tokens, Found) else span.cached_tokens
     if isinstance(tokens, Found):
         yield f"context length reached: {tokens.value} tokens"

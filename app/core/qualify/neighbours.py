@@ -73,7 +73,8 @@ def pinned_path(own: Stored, pin: Pin) -> str:
 
 
 def _failures(own: Stored, rest: Sequence[Stored]) -> Iterator[Elsewhere]:
-    """A failure with an image is that image's; one without is of its document's image and model."""
+    """A failure with an image is that image's; one without is of its document's image, model and
+    topology."""
     image = _value(own.facts.subject.image)
     for one in rest if image else ():
         for remark in one.facts.remarks:
@@ -205,7 +206,8 @@ def _digest(one: Stored, pin: Pin) -> str:
 
 def _same_scope(own: DocumentFacts, other: DocumentFacts) -> bool:
     mine, theirs = scope_of(own.subject), scope_of(other.subject)
-    return (mine.image, mine.target) == (theirs.image, theirs.target) and bool(mine.image)
+    axes = ("image", "target", "tp", "dcp")
+    return bool(mine.image) and not set(axes) & set(mine.differences(theirs))
 
 
 def _same_path(own: Stored, one: Stored) -> bool:

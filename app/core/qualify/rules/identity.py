@@ -9,7 +9,7 @@ from app.core.qualify.rules.joined import linked
 from app.core.qualify.rules.rule import Judged, elsewhere, found, rule
 from app.core.qualify.scope import scope_of
 from app.core.qualify.subject import ImageMention, ImageRole, ModelIdentity
-from app.core.qualify.values import Basis, Fact, Found, Gap, Missing
+from app.core.qualify.values import UNMAPPED, Basis, Fact, Found, Gap, Missing
 
 BUILDER_AXIS = "sparkring_commit"
 OWN_SCHEMA = "sparkgate-restore-receipt/v1"
@@ -228,7 +228,7 @@ def _is_outside(image: Fact[str]) -> bool:
 
 def identity_gate(judged: Judged) -> GateResult:
     """Demonstrated with image, source, model by revision or digest and both degrees; attested with an
-    alias or without a commit."""
+    alias, without a commit, or where nobody said that all ranks ran the image."""
     blocking = [one for one in _all(judged) if one.row.blocks]
     if blocking:
         failed = any(one.code in _FAILURES for one in blocking)
@@ -236,8 +236,8 @@ def identity_gate(judged: Judged) -> GateResult:
         return _gate(state, says=", ".join(dict.fromkeys(one.name for one in blocking)))
     subject = judged.subject
     weak = not has_model(subject.target) or not isinstance(subject.source.commit, Found)
-    if judged.capability not in NEEDS_MODEL:
-        weak = False
+    unsaid = isinstance(subject.same_on_every_rank, Missing) and subject.same_on_every_rank != UNMAPPED
+    weak = judged.capability in NEEDS_MODEL and (weak or unsaid)
     basis = Basis.ATTESTED if weak else Basis.DEMONSTRATED
     state = GateState.ATTESTED if weak else GateState.DEMONSTRATED
     return _gate(state, basis=basis, says="image, source, model and topology")
