@@ -1,7 +1,7 @@
 """The declarative base and the column types every table shares."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID, uuid4
 
 from sqlalchemy import CHAR, BigInteger, DateTime, MetaData, Text, func
@@ -15,6 +15,9 @@ NAMING = {
     "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
+
+# An index over words. Without a pending list: its clearing out would hold up whoever comes upon it.
+GIN: dict[str, Any] = {"postgresql_using": "gin", "postgresql_with": {"fastupdate": "off"}}
 
 
 class Base(DeclarativeBase):

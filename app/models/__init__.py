@@ -1,8 +1,8 @@
 """Tables, one family per file. Importing this package registers all of them.
 
-Facts (layouts, sources, images, root documents, reports, events, readbacks' layers, the ledger) are
-inserted once; state (attempts, devices, sessions) changes. `FACT_TABLES` and `STATE_TABLES` say which is
-which, and the migration grants the app role accordingly.
+Facts (layouts, sources, images, root documents, reports, events, readbacks' layers, receipts, verdicts,
+the ledger) are inserted once; state (attempts, devices, sessions) changes. `FACT_TABLES` and `STATE_TABLES`
+say which is which, and the migration grants the app role accordingly.
 """
 
 from typing import Final
@@ -14,9 +14,11 @@ from app.models.layouts import Layout
 from app.models.ledger import LedgerCheckpoint, LedgerLeaf, LedgerNode
 from app.models.manifests import ManifestLocation, ManifestPin, RootDocument, SnapshotRow
 from app.models.nodes import Device, Node
+from app.models.receipts import ImageIdentity, ReceiptOrigin, ReceiptRow
 from app.models.requests import IdempotencyRecord
 from app.models.restores import RankAttempt, RankReadback, RankReportRow, Readback, Restore, RestoreEvent
 from app.models.sources import SourceIdentityRow
+from app.models.verdicts import DeclarationRow, OperationalException, VerdictCurrent, VerdictRow
 
 FACT_TABLES: Final = (
     Layout,
@@ -28,6 +30,12 @@ FACT_TABLES: Final = (
     RankReportRow,
     RankReadback,
     RestoreEvent,
+    ReceiptRow,
+    ReceiptOrigin,
+    ImageIdentity,
+    VerdictRow,
+    DeclarationRow,
+    OperationalException,
     LedgerLeaf,
     LedgerNode,
     LedgerCheckpoint,
@@ -41,6 +49,7 @@ STATE_TABLES: Final = (
     Restore,
     RankAttempt,
     Readback,
+    VerdictCurrent,
 )
 PASSING_TABLES: Final = (WebSession, IdempotencyRecord)
 
@@ -51,9 +60,11 @@ __all__ = [
     "Account",
     "ApiKey",
     "Base",
+    "DeclarationRow",
     "Device",
     "IdempotencyRecord",
     "Image",
+    "ImageIdentity",
     "Layout",
     "LedgerCheckpoint",
     "LedgerLeaf",
@@ -61,14 +72,19 @@ __all__ = [
     "ManifestLocation",
     "ManifestPin",
     "Node",
+    "OperationalException",
     "RankAttempt",
     "RankReadback",
     "RankReportRow",
     "Readback",
+    "ReceiptOrigin",
+    "ReceiptRow",
     "Restore",
     "RestoreEvent",
     "RootDocument",
     "SnapshotRow",
     "SourceIdentityRow",
+    "VerdictCurrent",
+    "VerdictRow",
     "WebSession",
 ]

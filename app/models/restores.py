@@ -26,6 +26,7 @@ class Restore(Base):
             name="outcome_is_known",
         ),
         CheckConstraint("decision IN ('publish','retract')", name="decision_is_known"),
+        CheckConstraint("purpose IN ('qualification','operational')", name="purpose_is_known"),
         CheckConstraint(
             "(outcome IS NULL) = (state IN ('waiting','running','publishing','retracting'))",
             name="outcome_fits_state",
@@ -35,6 +36,12 @@ class Restore(Base):
         Index("ix_restore_outcome", "outcome", "created_at", "id"),
         Index("ix_restore_state_outcome", "state", "outcome", "created_at", "id"),
         Index("ix_restore_open", "created_at", postgresql_where="state <> 'finished'"),
+        Index(
+            "ix_restore_unwritten",
+            "created_at",
+            "id",
+            postgresql_where="outcome IS NOT NULL AND receipt_sha256 IS NULL AND receipt_problem IS NULL",
+        ),
     )
 
     id: Mapped[Id]
@@ -66,6 +73,16 @@ class Restore(Base):
     )
     try_number: Mapped[int] = mapped_column(server_default="1", doc="number of its rank attempts")
     version: Mapped[int] = mapped_column(server_default="1")
+    purpose: Mapped[str] = mapped_column(server_default="qualification")
+    image_config_id: Mapped[Sha256 | None] = mapped_column(doc="the image named in the order, never evidence")
+    allowed_by_verdict_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("verdict.id"), doc="the verdict that made an operational restore allowed"
+    )
+    allowed_by_exception_id: Mapped[UUID | None] = mapped_column(ForeignKey("operational_exception.id"))
+    receipt_sha256: Mapped[Sha256 | None] = mapped_column(
+        ForeignKey("receipt.sha256"), unique=True, doc="the receipt written of what was measured"
+    )
+    receipt_problem: Mapped[str | None] = mapped_column(doc="why no receipt can be written of it")
 
     attempts: Mapped[list["RankAttempt"]] = relationship(
         back_populates="restore", order_by="(RankAttempt.rank, RankAttempt.number)"

@@ -10,6 +10,7 @@ from sqlalchemy import (
     ARRAY,
     CHAR,
     BigInteger,
+    Boolean,
     ColumnElement,
     DateTime,
     LargeBinary,
@@ -126,6 +127,7 @@ def _kind(column: ColumnElement[Any]) -> str:
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "text": (Text, CHAR),
     "integer": (BigInteger,),
+    "boolean": (Boolean,),
     "uuid": (Uuid,),
     "microseconds": (DateTime,),
     "bytes": (LargeBinary,),

@@ -9,26 +9,32 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, or_, select
 
 from app.models import (
     Account,
     ApiKey,
     Base,
+    DeclarationRow,
     Device,
     Image,
+    ImageIdentity,
     Layout,
     ManifestPin,
     Node,
+    OperationalException,
     RankAttempt,
     RankReadback,
     RankReportRow,
     Readback,
+    ReceiptOrigin,
+    ReceiptRow,
     Restore,
     RestoreEvent,
     RootDocument,
     SnapshotRow,
     SourceIdentityRow,
+    VerdictRow,
 )
 
 
@@ -163,6 +169,49 @@ _ALL: Final = (
         due=RankReadback.readback_id.not_in(_open_readbacks),
         of=lambda readback_id: RankReadback.readback_id == readback_id,
     ),
+    _view(
+        "restore.purpose",
+        Restore,
+        "id purpose image_config_id allowed_by_verdict_id allowed_by_exception_id",
+        due=or_(Restore.purpose != "qualification", Restore.image_config_id.is_not(None)),
+    ),
+    _view(
+        "restore.receipt",
+        Restore,
+        "id receipt_sha256 receipt_problem",
+        due=or_(Restore.receipt_sha256.is_not(None), Restore.receipt_problem.is_not(None)),
+    ),
+    _view(
+        "receipt",
+        ReceiptRow,
+        "sha256 document canonical_sha256 byte_count schema_name kind family capability image_config_id "
+        "release title keys created_at created_by",
+    ),
+    _view(
+        "receipt_origin",
+        ReceiptOrigin,
+        "id receipt_sha256 repository path commit committed_at keys created_at created_by",
+    ),
+    _view(
+        "image_identity",
+        ImageIdentity,
+        "id image_config_id axis value value_sha256 receipt_sha256 created_at",
+    ),
+    _view(
+        "verdict",
+        VerdictRow,
+        "id kind subject_key receipt_sha256 case_name capability scope_digest image_config_id source target "
+        "draft tp dcp publication_schema manifest_schema outcome decided_row reason deployable "
+        "deployable_reason evidence_grade deployable_grade codes finding_codes gates document "
+        "document_sha256 ruleset receipts superseded_by previous_id cause cause_detail cause_receipt "
+        "created_at created_by",
+    ),
+    _view("declaration", DeclarationRow, "id reason receipts capability created_at created_by"),
+    _view(
+        "operational_exception",
+        OperationalException,
+        "id image_config_id scope_digest scope reason expires_at created_at created_by",
+    ),
 )
 VIEWS: Final = {view.name: view for view in _ALL}
 
@@ -185,6 +234,7 @@ NOT_COVERED: Final[dict[str, str]] = {
     "rank_attempt.lease_expires_at": "how long its worker may be silent",
     "rank_attempt.retract_heard_at": "an answer that may come after the end",
     "manifest_location.*": "where the last scan found a document",
+    "verdict_current.*": "which verdict is newest: the verdicts say it themselves",
     "ledger_leaf.*": "the log itself",
     "ledger_node.*": "the log itself",
     "ledger_checkpoint.*": "the log itself",
