@@ -172,18 +172,37 @@ def _different(before: Any, after: Any, at: str) -> Iterator[str]:
 TABLE = Path(__file__).parent / "mutations.jsonl"
 
 
-def mutation_line(evidence: Path, name: str, stored: dict[str, Stored]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """One mutation judged: its effect in words, or, where there is none, the facts that changed."""
+
+    pointer: str
+    kind: str
+    effect: str
+    facts: frozenset[str]
+
+
+def examine(evidence: Path, name: str, stored: dict[str, Stored]) -> list[Examined]:
+    """Every mutation of one document, judged with the others around it."""
+    own, others = stored[name], list(stored.values())
+    facts, before = judged((evidence / name).read_bytes(), own, others)
+    every = []
+    for mutation in mutations(json.loads((evidence / name).read_text(encoding="utf-8"))):
+        changed, after = judged(raw(mutation.document), own, others)
+        says = effect(before, after)
+        paths = frozenset() if says else frozenset(changed_facts(facts, changed))
+        every.append(Examined(pointer=mutation.pointer, kind=mutation.kind, effect=says, facts=paths))
+    return every
+
+
+def mutation_line(name: str, examined: list[Examined]) -> dict[str, Any]:
     """What every mutation of one document comes to: outcome and deciding code by pointer, list places as
     ``*``. Mutations that leave it qualified without a word are not in it."""
-    own, others = stored[name], list(stored.values())
-    _, before = judged((evidence / name).read_bytes(), own, others)
     line: dict[str, dict[str, set[str]]] = {"drop": {}, "change": {}}
-    for mutation in mutations(json.loads((evidence / name).read_text(encoding="utf-8"))):
-        _, after = judged(raw(mutation.document), own, others)
-        says = effect(before, after)
-        if says:
-            pattern = re.sub(r"/\d+(?=/|$)", "/*", mutation.pointer)
-            line[mutation.kind].setdefault(pattern, set()).add(says)
+    for one in examined:
+        if one.effect:
+            pattern = re.sub(r"/\d+(?=/|$)", "/*", one.pointer)
+            line[one.kind].setdefault(pattern, set()).add(one.effect)
     return {
         "file": name,
         **{
@@ -218,7 +237,10 @@ def main() -> None:
     """Write the table anew."""
     evidence = Path(os.environ.get("SPARKGATE_SHARED", "/work/shared")) / "evidence"
     stored = corpus_stored(evidence)
-    lines = [json.dumps(mutation_line(evidence, name, stored), sort_keys=True) for name in qualified_names()]
+    lines = [
+        json.dumps(mutation_line(name, examine(evidence, name, stored)), sort_keys=True)
+        for name in qualified_names()
+    ]
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
