@@ -65,7 +65,7 @@ def device_for_update(session: Session, *, node_name: str, name: str) -> Device 
         select(Device)
         .join(Device.node)
         .where(Node.name == node_name, Device.name == name)
-        .with_for_update(of=Device)
+        .with_for_update(of=Device, key_share=True)
     )
     return session.scalars(query).one_or_none()
 
@@ -78,15 +78,19 @@ def devices_of_node(session: Session, *, node_id: UUID) -> list[Device]:
 
 
 def lock_devices(session: Session, *, ids: Collection[UUID]) -> list[Device]:
-    """Lock devices in the order of their ids: whoever needs several takes them in the same order."""
-    query = select(Device).where(Device.id.in_(ids)).order_by(Device.id).with_for_update(of=Device)
+    """Lock devices in the order of their ids: whoever needs several takes them in the same order.
+
+    Their keys stay readable: an order that refers to them, in the order of its ranks, must not wait.
+    """
+    query = select(Device).where(Device.id.in_(ids)).order_by(Device.id)
+    query = query.with_for_update(of=Device, key_share=True)
     return list(session.scalars(query.execution_options(populate_existing=True)))
 
 
 def release_devices(session: Session, *, holders: Sequence[UUID]) -> None:
     """Free the devices these attempts hold, locking in the order of ids."""
-    ids = select(Device.id).where(Device.held_by.in_(holders)).order_by(Device.id).with_for_update()
-    found = list(session.scalars(ids))
+    ids = select(Device.id).where(Device.held_by.in_(holders)).order_by(Device.id)
+    found = list(session.scalars(ids.with_for_update(key_share=True)))
     session.execute(update(Device).where(Device.id.in_(found)).values(held_by=None))
 
 

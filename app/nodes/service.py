@@ -32,6 +32,8 @@ def register_node(session: Session, *, name: str, devices: Sequence[DeviceStatem
     node_id = repository.upsert_node(session, name=name, now=database_time(session))
     # Read with the node's row held: another registration of it would change what comes after.
     before = repository.device_registrations(session, node_id=node_id)
+    # In the order of ids, as everybody does, not in that of names.
+    repository.lock_devices(session, ids=before)
     for device in sorted(devices, key=lambda statement: statement.name):
         repository.upsert_device(
             session,

@@ -74,13 +74,17 @@ def lock_restore_of(session: Session, *, attempt_id: UUID, exclusive: bool = Tru
 
 
 def lock_devices_of(session: Session, *, restore_id: UUID) -> None:
-    """Lock the devices of all ranks of a restore in the order of their ids."""
+    """Lock the devices that the ranks of a restore hold, in the order of their ids.
+
+    Not those that its ended ranks have freed: admission locks free devices, so the two never wait for each
+    other.
+    """
     query = (
         select(Device.id)
-        .join(RankAttempt, RankAttempt.device_id == Device.id)
+        .join(RankAttempt, RankAttempt.id == Device.held_by)
         .where(RankAttempt.restore_id == restore_id)
         .order_by(Device.id)
-        .with_for_update(of=Device)
+        .with_for_update(of=Device, key_share=True)
     )
     session.execute(query).all()
 
@@ -274,5 +278,6 @@ def unanswered_readbacks(session: Session, *, restore_id: UUID, rank: int) -> li
 
 
 def overdue_readbacks(session: Session, *, created_before: datetime) -> list[UUID]:
+    """In the order in which `lock_open_readbacks` locks those of one restore."""
     query = select(Readback.id).where(Readback.ended_at.is_(None), Readback.created_at < created_before)
-    return list(session.scalars(query))
+    return list(session.scalars(query.order_by(Readback.id)))

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
@@ -36,24 +37,35 @@ def admit_waiting(session: Session, *, messages: RankMessages, settings: Setting
     waiting = repository.waiting_restores(session, limit=CONSIDERED)
     # Whoever frees a device after this reading looks at the queue again once that is committed.
     spoken_for = set(nodes.held_devices(session))
-    admitted = []
+    next_ones = []
     for restore_id, wanted in waiting:
-        if spoken_for.isdisjoint(wanted) and _admitted(
-            session, restore_id=restore_id, messages=messages, settings=settings
-        ):
-            admitted.append(restore_id)
+        if spoken_for.isdisjoint(wanted):
+            next_ones.append(restore_id)
         spoken_for |= wanted
-    return admitted
+    restores = [repository.lock_restore(session, restore_id=restore_id) for restore_id in next_ones]
+    still_waiting = [one for one in restores if one is not None and one.state == "waiting"]
+    # All at once, in the order of ids: one restore's after the other's would be an order of its own.
+    locked = nodes.lock_devices(session, ids=[one.device_id for it in still_waiting for one in it.attempts])
+    by_id = {device.id: device for device in locked}
+    return [
+        restore.id
+        for restore in still_waiting
+        if _admitted(session, restore=restore, devices=by_id, messages=messages, settings=settings)
+    ]
 
 
-def _admitted(session: Session, *, restore_id: UUID, messages: RankMessages, settings: Settings) -> bool:
-    restore = repository.lock_restore(session, restore_id=restore_id)
-    if restore is None or restore.state != "waiting":
+def _admitted(
+    session: Session,
+    *,
+    restore: Restore,
+    devices: Mapping[UUID, Device],
+    messages: RankMessages,
+    settings: Settings,
+) -> bool:
+    own = [devices[attempt.device_id] for attempt in restore.attempts]
+    if not _all_free(session, restore=restore, devices=own):
         return False
-    devices = nodes.lock_devices(session, ids=[attempt.device_id for attempt in restore.attempts])
-    if not _all_free(session, restore=restore, devices=devices):
-        return False
-    _admit(session, restore=restore, devices=devices, messages=messages, settings=settings)
+    _admit(session, restore=restore, devices=own, messages=messages, settings=settings)
     return True
 
 
