@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from anyio.to_thread import current_default_thread_limiter
 from fastapi import Depends, FastAPI
 
 from app.accounts import service as accounts
@@ -30,10 +29,10 @@ from app.restores.api.ranks import router as ranks
 from app.restores.dispatch import CeleryRankMessages, RankMessages
 from app.restores.service.admission import Looks
 from app.sources.api import router as sources
-from app.web.auth import KeyAuthenticator, Principal
 from app.web.body import BodyLimit
 from app.web.head import HeadAsGet
 from app.web.headers import ResponseHeaders
+from app.web.lanes import open_lanes
 from app.web.openapi import install_openapi
 from app.web.problems import install_problems
 from app.web.query import known_query
@@ -86,7 +85,7 @@ def create_app(
     app.state.page_secret = _page_secret(settings)
     app.state.ledger_signer = load_signer(settings)
     app.state.rate_limits = RateLimits(settings)
-    app.state.authenticate_key = _key_authenticator(database)
+    app.state.authenticate_key = accounts.KnownKeys(database)
     app.add_middleware(HeadAsGet)
     app.add_middleware(BodyLimit)
     app.add_middleware(ResponseHeaders)
@@ -101,8 +100,7 @@ def create_app(
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    # As many threads as connections: one more could only wait for a connection, in the way of the others.
-    current_default_thread_limiter().total_tokens = app.state.settings.pool_connections
+    open_lanes(connections=app.state.settings.pool_connections)
     yield
     app.state.database.dispose()
 
@@ -112,19 +110,6 @@ def _page_secret(settings: Settings) -> bytes:
     if settings.secret_key_file is None:
         return secrets.token_bytes(32)
     return settings.secret_key_file.read_bytes().strip()
-
-
-def _key_authenticator(database: Database) -> KeyAuthenticator:
-    uses = accounts.KeyUses(database)
-
-    def authenticate(text: str) -> Principal | None:
-        with database.reading() as session:
-            principal = accounts.authenticate_key(session, text=text)
-        if principal is not None and principal.key_id is not None:
-            uses.note(principal.key_id)
-        return principal
-
-    return authenticate
 
 
 def _add_health(app: FastAPI, *, database: Database) -> None:

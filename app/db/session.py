@@ -1,17 +1,23 @@
 """Engine and sessions: one transaction per request or task, messages only after its commit."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import Engine, create_engine, func, select
+from sqlalchemy import Engine, create_engine, event, func, select
+from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from app.config import Settings
 
 _BEFORE_COMMIT: Final = "sparkgate.before_commit"
 _AFTER_COMMIT: Final = "sparkgate.after_commit"
+_IDLE_SINCE: Final = "sparkgate.idle_since"
+# A connection that rested longer is asked whether it is still one before a request relies on it.
+_TRUSTED_S: Final = 1.0
 
 
 class Database:
@@ -22,6 +28,8 @@ class Database:
         self._sessions = sessionmaker(engine, expire_on_commit=False, autoflush=True)
         snapshots = engine.execution_options(isolation_level="REPEATABLE READ")
         self._readers = sessionmaker(snapshots, expire_on_commit=False, autoflush=True)
+        alone = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._single = sessionmaker(alone, expire_on_commit=False, autoflush=False)
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
@@ -46,6 +54,15 @@ class Database:
         with self._readers() as session, session.begin():
             yield session
             session.rollback()
+
+    @contextmanager
+    def single(self) -> Iterator[Session]:
+        """For words that are one statement: each is a transaction of its own, without BEGIN and COMMIT.
+
+        No `before_commit`, no `after_commit`: who needs either needs `transaction`.
+        """
+        with self._single() as session:
+            yield session
 
     def dispose(self) -> None:
         """Close every pooled connection."""
@@ -105,7 +122,30 @@ def open_database(settings: Settings) -> Database:
         pool_size=settings.pool_connections,
         max_overflow=0,
         pool_timeout=settings.pool_wait_s,
-        pool_pre_ping=True,
         connect_args={"connect_timeout": 5, "application_name": "sparkgate", "options": "-c timezone=UTC"},
     )
+    _ask_the_rested(engine)
     return Database(engine)
+
+
+def _ask_the_rested(engine: Engine) -> None:
+    """Before a connection is used that rested for a while, ask whether its server is still there.
+
+    `pool_pre_ping` asks every time, which costs as much as a statement; a busy connection would just have
+    failed. One that has died takes the whole pool with it: all of them were to the same server.
+    """
+
+    @event.listens_for(engine, "checkin")
+    def rest(_connection: object, entry: ConnectionPoolEntry) -> None:
+        entry.info[_IDLE_SINCE] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def ask(connection: object, entry: ConnectionPoolEntry, _proxy: PoolProxiedConnection) -> None:
+        since = entry.info.get(_IDLE_SINCE)
+        if since is None or time.monotonic() - since < _TRUSTED_S:
+            return
+        driver = engine.dialect
+        try:
+            driver.do_ping(connection)  # type: ignore[arg-type]
+        except driver.loaded_dbapi.Error as error:
+            raise InvalidatePoolError from error

@@ -1,8 +1,11 @@
 """Dependencies of the routes: sessions, settings, and principals by scope."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Annotated
 
+from anyio import CancelScope, CapacityLimiter
+from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from sqlalchemy.orm import Session
 
@@ -26,13 +29,31 @@ DatabaseDep = Annotated[Database, Depends(get_database)]
 SettingsDep = Annotated[Settings, Depends(get_settings)]
 
 
-def write_session(database: DatabaseDep) -> Iterator[Session]:
-    with database.transaction() as session:
+@asynccontextmanager
+async def _left_in_a_thread(opened: AbstractContextManager[Session]) -> AsyncIterator[Session]:
+    """Enter here, because a session that begins does no I/O; commit or roll back in a thread.
+
+    In one more than the lanes have: what ends a transaction frees its connection, and must not wait for it.
+    """
+    limiter = CapacityLimiter(1)
+    session = opened.__enter__()
+    try:
+        yield session
+    except BaseException as error:
+        with CancelScope(shield=True):
+            await run_sync(opened.__exit__, type(error), error, error.__traceback__, limiter=limiter)
+        raise
+    with CancelScope(shield=True):
+        await run_sync(opened.__exit__, None, None, None, limiter=limiter)
+
+
+async def write_session(database: DatabaseDep) -> AsyncIterator[Session]:
+    async with _left_in_a_thread(database.transaction()) as session:
         yield session
 
 
-def read_session(database: DatabaseDep) -> Iterator[Session]:
-    with database.reading() as session:
+async def read_session(database: DatabaseDep) -> AsyncIterator[Session]:
+    async with _left_in_a_thread(database.reading()) as session:
         yield session
 
 

@@ -68,7 +68,10 @@ class RateLimits:
             Rate.LOGIN_ADDRESS: settings.rate_login_address_per_min,
         }
         self._items = {rate: RateLimitItemPerMinute(quota) for rate, quota in quotas.items() if quota}
-        self._limiter = FixedWindowRateLimiter(_storage(settings))
+        storage = _storage(settings)
+        self._limiter = FixedWindowRateLimiter(storage)
+        # Whether several processes count together, so that counting asks a server.
+        self.are_shared = not isinstance(storage, MemoryStorage)
 
     def spend(self, rate: Rate, *, who: str) -> Standing | None:
         """Count one request of `who`; None where this rate is not limited.

@@ -2,6 +2,8 @@
 
 people      accounts, their scopes and passwords
 keys        API keys
+known       keys recognised a moment ago, and when each was last used
+changes     forgets them when something changes
 logins      dashboard sessions
 """
 
@@ -12,7 +14,6 @@ from app.accounts.service.keys import (
     LONGEST_KEY_LIFE,
     KeyOrder,
     KeyState,
-    KeyUses,
     NewKey,
     authenticate_key,
     create_key,
@@ -24,6 +25,7 @@ from app.accounts.service.keys import (
     revoke_keys,
     state_of,
 )
+from app.accounts.service.known import REMEMBERED_S, KnownKeys
 from app.accounts.service.logins import Login, log_in, log_out, resume
 from app.accounts.service.people import (
     ACCOUNT_NAME,
@@ -46,10 +48,11 @@ __all__ = [
     "KEY_PREFIX",
     "LONGEST_KEY_LIFE",
     "LONGEST_PASSWORD",
+    "REMEMBERED_S",
     "SHORTEST_PASSWORD",
     "KeyOrder",
     "KeyState",
-    "KeyUses",
+    "KnownKeys",
     "Login",
     "NewKey",
     "authenticate_key",

@@ -1,11 +1,8 @@
 """API keys: made, listed, revoked, and recognised without telling strangers why not."""
 
 import hmac
-import logging
 import re
 import secrets
-import threading
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,13 +10,13 @@ from typing import Final, Literal
 from uuid import UUID
 from zlib import crc32
 
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.accounts import repository
+from app.accounts.service.changes import note_change
 from app.accounts.service.people import BESIDE, get_account, scopes_of
 from app.core.digest import sha256
-from app.db.session import Database, database_time
+from app.db.session import database_time
 from app.errors import Forbidden, NotFound, Refused
 from app.ledger import service as ledger
 from app.models import Account, ApiKey
@@ -31,8 +28,6 @@ KEY_PREFIX: Final = "sgk"
 KEY_LIFE: Final = timedelta(days=90)
 LONGEST_KEY_LIFE: Final = timedelta(days=366)
 KEY_LABEL: Final = r"^[A-Za-z0-9][A-Za-z0-9 ._@:-]{0,63}$"
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +192,7 @@ def _revoke(session: Session, *, keys: Collection[ApiKey], by: str) -> None:
         if key.revoked_at is None:
             key.revoked_at, key.revoked_by = now, by
             session.flush()
+            note_change(session)
             _record(session, kind="key-revoked", by=by, key=key)
 
 
@@ -222,26 +218,3 @@ def authenticate_key(session: Session, *, text: str) -> Principal | None:
         key_id=key.id,
         expires_at=key.expires_at,
     )
-
-
-class KeyUses:
-    """Notes when each key was last used: to the minute, written at most once a minute, and by a request that
-    succeeds whether that write does or not."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._noted: dict[UUID, int] = {}
-        self._lock = threading.Lock()
-
-    def note(self, key_id: UUID) -> None:
-        """Note that a key is used now; the session that authenticated it is closed by then."""
-        minute = int(time.monotonic() // 60)
-        with self._lock:
-            if self._noted.get(key_id) == minute:
-                return
-            self._noted[key_id] = minute
-        try:
-            with self._database.transaction() as session:
-                repository.note_use(session, key_id=key_id)
-        except SQLAlchemyError as error:
-            log.warning("key %s: its use was not noted: %s", key_id, type(error).__name__)

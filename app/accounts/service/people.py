@@ -7,6 +7,7 @@ from argon2 import PasswordHasher
 from sqlalchemy.orm import Session
 
 from app.accounts import repository
+from app.accounts.service.changes import note_change
 from app.db.session import database_time
 from app.errors import Conflict, NotFound, Refused
 from app.ledger import service as ledger
@@ -93,6 +94,7 @@ def change_account(
             code="last-admin",
         )
     session.flush()
+    note_change(session)
     _record(session, kind="account-changed", by=by, account=account)
 
 

@@ -27,6 +27,7 @@ from app.restores.service import attempts, readback, residency
 from app.restores.service.attempts import ClaimAsked, Speaker
 from app.web.body import json_document, raw_body
 from app.web.deps import DatabaseDep, NodeReporter, SettingsDep, WriteSession
+from app.web.lanes import word
 from app.web.problems import problem_responses
 from app.web.schemas import EXACT
 
@@ -68,16 +69,18 @@ def _decided(session: Session, restore: Restore, *, admission: Admission) -> Dec
     summary="Claim an admitted rank attempt; a second claim is refused",
     responses=problem_responses("other-node", "not-found", "attempt-not-claimable"),
 )
+@word
 def claim(
-    attempt_id: UUID, body: ClaimBody, principal: NodeReporter, session: WriteSession, settings: SettingsDep
+    attempt_id: UUID, body: ClaimBody, principal: NodeReporter, database: DatabaseDep, settings: SettingsDep
 ) -> ClaimResource:
-    claimed = attempts.claim(
-        session,
-        attempt_id=attempt_id,
-        principal=principal,
-        asked=ClaimAsked(generation=body.generation, token=body.token),
-        lease_s=settings.lease_s,
-    )
+    with database.transaction() as session:
+        claimed = attempts.claim(
+            session,
+            attempt_id=attempt_id,
+            principal=principal,
+            asked=ClaimAsked(generation=body.generation, token=body.token),
+            lease_s=settings.lease_s,
+        )
     layout = decode_canonical(claimed.layout.document, subject=f"layout {claimed.layout.sha256}")
     return ClaimResource(
         attempt_id=attempt_id,
@@ -101,19 +104,21 @@ def claim(
     summary="Renew the lease; hear whether to go on",
     responses=problem_responses(*TOKEN_PROBLEMS),
 )
+@word
 def heartbeat(
     body: HeartbeatBody,
     speaker: SpeakerDep,
-    session: WriteSession,
+    database: DatabaseDep,
     settings: SettingsDep,
 ) -> DecisionResource:
-    restore = attempts.heartbeat(
-        session,
-        speaker,
-        progress=body.progress.model_dump() if body.progress else None,
-        lease_s=settings.lease_s,
-    )
-    return resources.decision(restore)
+    progress = body.progress.model_dump() if body.progress else None
+    with database.single() as session:
+        told = attempts.beat(session, speaker, progress=progress, lease_s=settings.lease_s)
+    if told is not None:
+        return resources.decision(told)
+    with database.transaction() as session:
+        restore = attempts.heartbeat(session, speaker, progress=progress, lease_s=settings.lease_s)
+        return resources.decision(restore)
 
 
 @router.put(
@@ -125,13 +130,15 @@ def heartbeat(
         "The rank report, the worker's runtime and, in ns, start of service and round trip"
     ),
 )
+@word
 def ready(
     raw: RawReport,
     speaker: SpeakerDep,
-    session: WriteSession,
+    database: DatabaseDep,
     messages: MessagesDep,
 ) -> DecisionResource:
-    return resources.decision(attempts.record_ready(session, speaker, raw=raw, messages=messages))
+    with database.transaction() as session:
+        return resources.decision(attempts.record_ready(session, speaker, raw=raw, messages=messages))
 
 
 @router.put(
@@ -143,14 +150,16 @@ def ready(
         "The rank report, the worker's runtime and, in ns, start of service and round trip"
     ),
 )
+@word
 def failure(
     raw: RawReport,
     speaker: SpeakerDep,
-    session: WriteSession,
+    database: DatabaseDep,
     admission: AdmissionDep,
 ) -> DecisionResource:
-    restore = attempts.record_failure(session, speaker, raw=raw, messages=admission.messages)
-    return _decided(session, restore, admission=admission)
+    with database.transaction() as session:
+        restore = attempts.record_failure(session, speaker, raw=raw, messages=admission.messages)
+        return _decided(session, restore, admission=admission)
 
 
 @router.get(
@@ -159,7 +168,12 @@ def failure(
     summary="What is decided so far (a short poll)",
     responses=problem_responses("other-node", "not-found", "fencing-token-stale"),
 )
+@word
 def decision(speaker: SpeakerDep, database: DatabaseDep) -> DecisionResource:
+    with database.single() as session:
+        told = attempts.ask(session, speaker)
+    if told is not None:
+        return resources.decision(told)
     with database.reading() as session:
         attempt = attempts.attempt_of(session, speaker)
         shown, first = resources.decision(attempt.restore), attempts.must_note_heard(attempt)
@@ -176,14 +190,18 @@ def decision(speaker: SpeakerDep, database: DatabaseDep) -> DecisionResource:
     summary="The pages are published under the decision's epoch",
     responses=problem_responses(*TOKEN_PROBLEMS, "epoch-stale"),
 )
+@word
 def publish(
     body: PublishBody,
     speaker: SpeakerDep,
-    session: WriteSession,
+    database: DatabaseDep,
     admission: AdmissionDep,
 ) -> DecisionResource:
-    restore = attempts.acknowledge_publish(session, speaker, epoch=body.epoch, messages=admission.messages)
-    return _decided(session, restore, admission=admission)
+    with database.transaction() as session:
+        restore = attempts.acknowledge_publish(
+            session, speaker, epoch=body.epoch, messages=admission.messages
+        )
+        return _decided(session, restore, admission=admission)
 
 
 @router.put(
@@ -192,13 +210,15 @@ def publish(
     summary="The pages were given back as decided",
     responses=problem_responses(*TOKEN_PROBLEMS, "epoch-stale"),
 )
+@word
 def retracted(
     speaker: SpeakerDep,
-    session: WriteSession,
+    database: DatabaseDep,
     admission: AdmissionDep,
 ) -> DecisionResource:
-    restore = attempts.record_retracted(session, speaker, messages=admission.messages)
-    return _decided(session, restore, admission=admission)
+    with database.transaction() as session:
+        restore = attempts.record_retracted(session, speaker, messages=admission.messages)
+        return _decided(session, restore, admission=admission)
 
 
 @router.put(
@@ -230,15 +250,17 @@ def report_layers(
     summary="The pages are no longer there",
     responses=problem_responses("other-node", "not-found", "fencing-token-stale"),
 )
+@word
 def released(
     speaker: SpeakerDep,
-    session: WriteSession,
+    database: DatabaseDep,
     admission: AdmissionDep,
 ) -> DecisionResource:
-    attempt = attempts.locked_attempt(session, speaker)
-    now = database_time(session)
-    residency.report_gone(
-        session, attempt=attempt, messages=admission.messages, settings=admission.settings, now=now
-    )
-    admission.look_after(session)
-    return resources.decision(attempt.restore)
+    with database.transaction() as session:
+        attempt = attempts.locked_attempt(session, speaker)
+        now = database_time(session)
+        residency.report_gone(
+            session, attempt=attempt, messages=admission.messages, settings=admission.settings, now=now
+        )
+        admission.look_after(session)
+        return resources.decision(attempt.restore)

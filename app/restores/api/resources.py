@@ -1,7 +1,7 @@
 """From rows to JSON shapes."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Protocol
 from uuid import UUID
 
 from app.core.canonical_json import decode_strict, expect_object
@@ -124,7 +124,20 @@ def service_start_ns(row: RankReportRow, *, attempt: RankAttempt, restore: Resto
     )
 
 
-def decision(restore: Restore) -> DecisionResource:
+class Decided(Protocol):
+    """What is decided of a restore: the restore itself, or what one statement said of it."""
+
+    @property
+    def decision(self) -> str | None: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def outcome(self) -> str | None: ...
+
+
+def decision(restore: Decided) -> DecisionResource:
     """What a rank worker is told."""
     return DecisionResource.model_validate(
         {"decision": restore.decision, "epoch": restore.epoch, "outcome": restore.outcome}

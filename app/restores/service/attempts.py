@@ -18,6 +18,7 @@ from app.models import Layout, RankAttempt, RankReportRow, Restore, RootDocument
 from app.nodes import service as nodes
 from app.restores import repository
 from app.restores.dispatch import RankMessages
+from app.restores.repository import Told
 from app.restores.service.completion import advance, end_attempt, hold_devices
 from app.restores.service.reports import check_runtime, problem_of, read_report
 from app.web.auth import Principal, check_node
@@ -117,6 +118,27 @@ def _claim_obstacle(restore: Restore, *, attempt: RankAttempt, generation: int) 
     if generation != attempt.device.generation:
         return f"expected generation {attempt.device.generation} of the device, found {generation}"
     return None
+
+
+def beat(
+    session: Session, speaker: Speaker, *, progress: dict[str, Any] | None, lease_s: float
+) -> Told | None:
+    """Renew the lease with one statement; None where there is more to it, and `heartbeat` has to say what."""
+    return repository.beat(
+        session,
+        attempt_id=speaker.attempt_id,
+        token=speaker.token,
+        node=speaker.principal.node_name,
+        progress=progress,
+        lease_s=lease_s,
+    )
+
+
+def ask(session: Session, speaker: Speaker) -> Told | None:
+    """What is decided, with one statement; None where there is more to it, see `attempt_of`."""
+    return repository.ask(
+        session, attempt_id=speaker.attempt_id, token=speaker.token, node=speaker.principal.node_name
+    )
 
 
 def heartbeat(
