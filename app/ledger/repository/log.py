@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Executable, Integer, case, func, insert, literal, select, text, tuple_
+from sqlalchemy import BigInteger, Executable, Integer, case, func, literal, select, text, tuple_
 from sqlalchemy.dialects.postgresql import insert as insert_or_leave
 from sqlalchemy.orm import Session
 
@@ -66,24 +66,33 @@ def read_edge(session: Session) -> Edge:
     return Edge(now=rows[0].now, size=rows[0].size, hashes=hashes)
 
 
+# Leaves and the subtrees they complete in one statement: everybody waits until it is done.
+_ADD: Final = text(
+    """
+    WITH leaves AS (
+      INSERT INTO ledger_leaf (index, kind, document, leaf_hash, created_at)
+      SELECT * FROM unnest(CAST(:indexes AS bigint[]), CAST(:kinds AS text[]), CAST(:documents AS bytea[]),
+                           CAST(:leaf_hashes AS text[]), CAST(:instants AS timestamptz[]))
+    )
+    INSERT INTO ledger_node (level, position, hash)
+    SELECT * FROM unnest(CAST(:levels AS bigint[]), CAST(:positions AS bigint[]), CAST(:hashes AS text[]))
+    """
+)
+
+
 def add(session: Session, *, leaves: Sequence[NewLeaf], nodes: Sequence[tuple[Node, bytes]]) -> None:
     """Write leaves and the subtrees they complete."""
-    rows: list[dict[str, Any]] = [
-        {
-            "index": leaf.index,
-            "kind": leaf.kind,
-            "document": leaf.document,
-            "leaf_hash": leaf.leaf_hash.hex(),
-            "created_at": leaf.created_at,
-        }
-        for leaf in leaves
-    ]
-    session.execute(insert(LedgerLeaf), rows)
-    if nodes:
-        above = [
-            {"level": node.level, "position": node.position, "hash": hashed.hex()} for node, hashed in nodes
-        ]
-        session.execute(insert(LedgerNode), above)
+    given: dict[str, Any] = {
+        "indexes": [leaf.index for leaf in leaves],
+        "kinds": [leaf.kind for leaf in leaves],
+        "documents": [leaf.document for leaf in leaves],
+        "leaf_hashes": [leaf.leaf_hash.hex() for leaf in leaves],
+        "instants": [leaf.created_at for leaf in leaves],
+        "levels": [node.level for node, _ in nodes],
+        "positions": [node.position for node, _ in nodes],
+        "hashes": [hashed.hex() for _, hashed in nodes],
+    }
+    session.execute(_ADD, given)
 
 
 def size(session: Session) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -15,18 +15,22 @@ from sqlalchemy import (
     DateTime,
     LargeBinary,
     Numeric,
+    Row,
     Select,
     Text,
     Uuid,
+    any_,
+    bindparam,
     cast,
     extract,
     func,
     inspect,
     literal,
+    literal_column,
     select,
-    tuple_,
+    union_all,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSONB, array, psycopg
 from sqlalchemy.orm import Session
 
 from app.core.ledger.leaf import row_digest
@@ -34,7 +38,6 @@ from app.ledger.repository.views import VIEWS, View
 from app.models import Base
 
 _STREAMED: Final = 500
-_ASKED: Final = 1000
 _MICROSECONDS: Final = 1_000_000
 
 
@@ -49,29 +52,90 @@ class AllOf:
 RowKey = Base | AllOf | str | int | UUID | tuple[str | int | UUID, ...]
 
 
-def digests_of(session: Session, *, view: str, keys: Iterable[RowKey]) -> dict[str, str]:
-    """Key → digest of these rows of a view, as the database holds them now.
+def digests_of(session: Session, *, rows: Mapping[str, Iterable[RowKey]]) -> dict[str, dict[str, str]]:
+    """View → key → digest of these rows, as the database holds them now; all asked with one statement.
 
     Raises:
         LookupError: a row is not there.
     """
-    shape = VIEWS[view]
-    given = list(keys)
-    found: dict[str, str] = {}
-    for one in given:
-        if isinstance(one, AllOf):
-            if shape.of is None:
-                raise LookupError(f"ledger view {view}: belongs to no owner")
-            found |= dict(_rows(session, shape, where=shape.of(one.owner), streamed=0))
-    wanted = [_identity(one) for one in given if not isinstance(one, AllOf)]
-    for start in range(0, len(wanted), _ASKED):
-        part = wanted[start : start + _ASKED]
-        found |= dict(_rows(session, shape, where=_is_one_of(shape, part), streamed=0))
-    for identity in wanted:
-        key = "/".join(map(str, identity))
-        if key not in found:
+    parts: list[_Part] = []
+    given: dict[str, Any] = {}
+    wanted: dict[str, set[str]] = {}
+    for view, keys in rows.items():
+        owners, identities = _sorted_out(keys)
+        wanted[view] = {"/".join(map(str, identity)) for identity in identities}
+        firsts = [identity[0] for identity in identities]
+        for value in [*owners, *([firsts] if firsts else [])]:
+            given[f"p{len(parts)}"] = value
+            parts.append((view, value is not firsts))
+    found: dict[str, dict[str, str]] = {view: {} for view in rows}
+    for number, key, texts in _asked(session, parts, given=given):
+        view, is_owned = parts[number]
+        # Of a key with several columns only the first is asked for.
+        if is_owned or key in wanted[view]:
+            found[view][key] = _digest(VIEWS[view], texts)
+    for view, names in wanted.items():
+        for key in sorted(names - found[view].keys()):
             raise LookupError(f"ledger view {view}: expected row {key}, found none")
     return found
+
+
+# A view, and whether its rows are asked for by owner or by the first column of their keys.
+_Part = tuple[str, bool]
+
+
+def _sorted_out(keys: Iterable[RowKey]) -> tuple[list[UUID], list[tuple[Any, ...]]]:
+    owners, identities = [], []
+    for one in keys:
+        if isinstance(one, AllOf):
+            owners.append(one.owner)
+        else:
+            identities.append(_identity(one))
+    return owners, identities
+
+
+def _asked(
+    session: Session, parts: Sequence[_Part], *, given: Mapping[str, Any]
+) -> Sequence[Row[int, str, list[str | None]]]:
+    """Number of the part, key and texts of every row."""
+    if not parts:
+        return []
+    sql, constants = _question(tuple(parts))
+    return session.connection().exec_driver_sql(sql, {**constants, **given}).all()
+
+
+@lru_cache(maxsize=256)
+def _question(parts: tuple[_Part, ...]) -> tuple[str, dict[str, Any]]:
+    """The statement and its constants; ``p0``, ``p1``, … are to be given. Built once: that costs more than
+    asking it, and a digest is wanted in almost every transaction."""
+    selects = [_select_part(number, part=part) for number, part in enumerate(parts)]
+    compiled = union_all(*selects).compile(dialect=psycopg.dialect())  # type: ignore[no-untyped-call]
+    return str(compiled), dict(compiled.params)
+
+
+def _select_part(number: int, *, part: _Part) -> Select[Any]:
+    name, is_owned = part
+    view = VIEWS[name]
+    query, _ = _selection(name)
+    key, *texts = query.selected_columns
+    if is_owned:
+        if view.of is None:
+            raise LookupError(f"ledger view {name}: belongs to no owner")
+        # A parameter where the view expects the owner itself.
+        where = view.of(bindparam(f"p{number}", type_=Uuid()))  # type: ignore[arg-type]
+    else:
+        first = inspect(view.model).primary_key[0]
+        where = first == any_(bindparam(f"p{number}", type_=ARRAY(first.type)))
+    return select(literal_column(str(number)), key, array(texts, type_=Text)).where(where)
+
+
+def _digest(view: View, texts: Sequence[str | None]) -> str:
+    _, kinds = _selection(view.name)
+    values = {
+        name: None if printed is None else (kind, printed)
+        for name, kind, printed in zip(view.columns, kinds, texts, strict=True)
+    }
+    return row_digest(view.name, values=values)
 
 
 def stream_due(session: Session, *, view: View) -> Iterator[tuple[str, str]]:
@@ -79,21 +143,14 @@ def stream_due(session: Session, *, view: View) -> Iterator[tuple[str, str]]:
     yield from _rows(session, view, where=view.due)
 
 
-def _rows(
-    session: Session, view: View, *, where: ColumnElement[bool] | None, streamed: int = _STREAMED
-) -> Iterator[tuple[str, str]]:
-    """Key and digest of rows, `streamed` at a time or (0) all at once: a cursor costs more round trips."""
-    query, kinds = _selection(view.name)
+def _rows(session: Session, view: View, *, where: ColumnElement[bool] | None) -> Iterator[tuple[str, str]]:
+    """Key and digest of rows, some at a time."""
+    query, _ = _selection(view.name)
     if where is not None:
         query = query.where(where)
-    options = {"yield_per": streamed} if streamed else {}
-    with session.execute(query.execution_options(**options)) as rows:
+    with session.execute(query.execution_options(yield_per=_STREAMED)) as rows:
         for row in rows:
-            values = {
-                name: None if text is None else (kind, text)
-                for name, kind, text in zip(view.columns, kinds, row[1:], strict=True)
-            }
-            yield row[0], row_digest(view.name, values=values)
+            yield row[0], _digest(view, row[1:])
 
 
 @cache
@@ -162,10 +219,3 @@ def _identity(row: RowKey) -> tuple[Any, ...]:
             raise LookupError(f"ledger: expected a written row, found a new {type(row).__name__}")
         return tuple(identity)
     return row if isinstance(row, tuple) else (row,)
-
-
-def _is_one_of(view: View, identities: Sequence[tuple[Any, ...]]) -> ColumnElement[bool]:
-    columns = inspect(view.model).primary_key
-    if len(columns) == 1:
-        return columns[0].in_([identity[0] for identity in identities])
-    return tuple_(*columns).in_(identities)

@@ -81,10 +81,7 @@ def all_of(owner: UUID) -> AllOf:
 
 def _append(session: Session) -> None:
     pending: list[_Pending] = session.info.pop(_PENDING)
-    digests = [
-        {view: digests_of(session, view=view, keys=keys) for view, keys in one.rows.items()}
-        for one in pending
-    ]
+    digests = [digests_of(session, rows=one.rows) for one in pending]
     log.lock(session)
     edge = log.read_edge(session)
     frontier = Frontier(size=edge.size, hashes=[edge.hashes[node.level] for node in right_edge(edge.size)])
