@@ -10,9 +10,10 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from app.core.restore.report import RankOutcome
+from app.core.errors import CoreError
+from app.core.restore.report import RankOutcome, RankReport
 from app.db.session import database_time
-from app.errors import Conflict, NotFound, Refused
+from app.errors import AppError, Conflict, NotFound, Refused
 from app.manifests import service as manifests
 from app.models import Layout, RankAttempt, RankReportRow, Restore, RootDocument
 from app.nodes import service as nodes
@@ -177,9 +178,7 @@ def record_ready(session: Session, speaker: Speaker, *, raw: bytes, messages: Ra
         Conflict: stale token, lost lease, another report was received before, or a runtime that is not the
             one the worker registered.
     """
-    report, row, runtime = read_report(raw, attempt_id=speaker.attempt_id)
-    if report.outcome is not RankOutcome.RESTORED:
-        raise Refused(f"report: expected outcome restored, found {report.outcome}")
+    report, row, runtime = _read(session, speaker, raw=raw, restored=True)
     restore, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
     now = database_time(session)
     if _already_reported(attempt, row=row, token=speaker.token):
@@ -202,9 +201,7 @@ def record_failure(session: Session, speaker: Speaker, *, raw: bytes, messages: 
 
     Raises: as `record_ready`.
     """
-    report, row, runtime = read_report(raw, attempt_id=speaker.attempt_id)
-    if report.outcome is RankOutcome.RESTORED:
-        raise Refused("report: expected an outcome other than restored, found restored")
+    report, row, runtime = _read(session, speaker, raw=raw, restored=False)
     restore, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
     now = database_time(session)
     if _already_reported(attempt, row=row, token=speaker.token):
@@ -227,6 +224,21 @@ def record_failure(session: Session, speaker: Speaker, *, raw: bytes, messages: 
     )
     advance(session, restore=restore, now=now, messages=messages)
     return restore
+
+
+def _read(
+    session: Session, speaker: Speaker, *, raw: bytes, restored: bool
+) -> tuple[RankReport, RankReportRow, dict[str, Any]]:
+    """The report, read before any lock is taken; what is wrong with one is told to whose attempt it is only."""
+    try:
+        report, row, runtime = read_report(raw, attempt_id=speaker.attempt_id)
+        if (report.outcome is RankOutcome.RESTORED) is not restored:
+            wanted = "restored" if restored else "other than restored"
+            raise Refused(f"report: expected an outcome {wanted}, found {report.outcome}")
+    except (CoreError, AppError):
+        attempt_of(session, speaker)
+        raise
+    return report, row, runtime
 
 
 def _stopped(restore: Restore, *, attempt: RankAttempt) -> tuple[str, dict[str, Any] | None]:
