@@ -112,6 +112,7 @@ def page_tail() -> Members:
             "expected_snapshot_sha256": DIGEST,
             "restart_restore_ms": 6.5,
         },
+        "logical_snapshot_bytes": 150,
         "corruption": {"object": "00.spcc", "rejected": True, "lookup_reason": "corrupt"},
         "validation": {
             "byte_exact_restores": True,

@@ -34,7 +34,7 @@ def an_answer_is_recorded(judged: Judged) -> Iterator[Finding]:
     for pointer, value in missing:
         yield found("SEMANTIC_MISSING", at=pointer, value=value)
     if not missing and not inconclusive and not _has_any(judged, answers):
-        yield found("SEMANTIC_MISSING", at=judged.case.pointer, value=answers.form.value)
+        yield found("SEMANTIC_MISSING", at=_sought(judged, answers), value=answers.form.value)
 
 
 @rule(
@@ -252,6 +252,13 @@ def _missing(judged: Judged, answers: Oracle) -> Iterator[tuple[str, str]]:
         for fact in (one.expected, one.observed):
             if isinstance(fact, Missing):
                 yield fact.pointer or one.pointer, fact.gap.value
+
+
+def _sought(judged: Judged, answers: Oracle) -> str:
+    """Where an answer was sought first; the case itself where its schema has no place for one."""
+    facts = [fact for one in answers.comparisons for fact in (one.observed, one.expected)]
+    places = [fact.pointer for fact in facts if isinstance(fact, Missing) and fact.pointer]
+    return next(iter((*places, *answers.unsaid)), judged.case.pointer)
 
 
 def _has_any(judged: Judged, answers: Oracle) -> bool:
