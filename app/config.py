@@ -5,7 +5,7 @@ Every variable carries the prefix ``SPARKGATE_``; a field ``lease_s`` is set by 
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -41,6 +41,10 @@ class Settings(BaseSettings):
     ledger_origin: str | None = Field(default=None, description="the ledger's name; the key's if not given")
     pool_connections: int = Field(default=20, ge=1)
     pool_wait_s: float = Field(default=10.0, gt=0)
+
+    deployable_grade: Literal["attested", "self-consistent", "demonstrated"] = Field(
+        default="self-consistent", description="weakest grade of evidence with which an image is deployable"
+    )
 
     # How often anybody may ask, in requests a minute; 0: as often as they like
     rate_key_per_min: int = Field(default=24_000, ge=0, description="of one API key; a node's keys are free")

@@ -25,6 +25,7 @@ class Scope(StrEnum):
     RESTORES_WRITE = "restores:write"
     NODES_READ = "nodes:read"
     NODES_REPORT = "nodes:report"
+    RECEIPTS_APPEND = "receipts:append"
     EVIDENCE_EXPORT = "evidence:export"
     ADMIN = "admin"
 
@@ -32,8 +33,8 @@ class Scope(StrEnum):
 _VIEWER: Final = frozenset({Scope.IMAGES_READ, Scope.RESTORES_READ, Scope.NODES_READ})
 PRESETS: Final[dict[str, frozenset[Scope]]] = {
     "viewer": _VIEWER,
-    "operator": _VIEWER | {Scope.IMAGES_WRITE, Scope.RESTORES_WRITE},
-    "auditor": _VIEWER | {Scope.EVIDENCE_EXPORT},
+    "operator": _VIEWER | {Scope.IMAGES_WRITE, Scope.RESTORES_WRITE, Scope.RECEIPTS_APPEND},
+    "auditor": _VIEWER | {Scope.EVIDENCE_EXPORT, Scope.RECEIPTS_APPEND},
     "worker": frozenset({Scope.NODES_REPORT}),
     "admin": frozenset(Scope),
 }
