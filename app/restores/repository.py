@@ -188,16 +188,22 @@ def lock_attempt(session: Session, *, attempt_id: UUID) -> RankAttempt | None:
 
 
 def overdue_restores(session: Session, *, now: datetime) -> list[UUID]:
-    """Restores with a rank whose lease ran out, whose worker was replaced, or that are not ready in time."""
+    """Restores with a rank whose lease ran out, whose worker was replaced, or that is late: with being ready,
+    or with what is decided."""
     open_attempt = (RankAttempt.ended_at.is_(None)) & (RankAttempt.restore_id == Restore.id)
     silent = open_attempt & (RankAttempt.lease_expires_at < now)
     replaced = open_attempt & (RankAttempt.device_generation < Device.generation)
     late = (Restore.state == "running") & (Restore.ready_deadline_at < now)
+    allowed = Restore.ready_deadline_at - Restore.admitted_at
+    undone = open_attempt & Restore.state.in_(("publishing", "retracting"))
+    undone &= Restore.decided_at + allowed < now
     query = (
         select(Restore.id)
         .join(RankAttempt, RankAttempt.restore_id == Restore.id)
         .join(Device, Device.id == RankAttempt.device_id)
-        .where(Restore.state.in_(("running", "publishing", "retracting")), or_(silent, replaced, late))
+        .where(
+            Restore.state.in_(("running", "publishing", "retracting")), or_(silent, replaced, late, undone)
+        )
         .distinct()
     )
     return list(session.scalars(query))

@@ -16,6 +16,7 @@ from app.models import Device, Restore
 from app.nodes import service as nodes
 from app.restores import repository
 from app.restores.dispatch import RankMessages
+from app.restores.service.completion import advance, end_attempt
 from app.restores.service.sending import send_restore
 
 log = logging.getLogger(__name__)
@@ -63,9 +64,42 @@ def _admitted(
     settings: Settings,
 ) -> bool:
     own = [devices[attempt.device_id] for attempt in restore.attempts]
+    if _end_if_too_large(session, restore=restore, devices=devices, messages=messages):
+        return False
     if not _all_free(session, restore=restore, devices=own):
         return False
     _admit(session, restore=restore, devices=own, messages=messages, settings=settings)
+    return True
+
+
+def _end_if_too_large(
+    session: Session, *, restore: Restore, devices: Mapping[UUID, Device], messages: RankMessages
+) -> bool:
+    """End a restore that fits no longer: a device's pool became smaller than one of its ranks.
+
+    It would wait for ever, and whoever came after it for the same device with it.
+    """
+    now = database_time(session)
+    for attempt in restore.attempts:
+        device = devices[attempt.device_id]
+        if attempt.pages_bytes > device.pool_bytes:
+            detail = (
+                f"device {attempt.device.node.name}/{device.name}: rank {attempt.rank} needs "
+                f"{attempt.pages_bytes} bytes of pages, its pool has {device.pool_bytes} now"
+            )
+            problem = {"code": "devices-missing", "detail": detail}
+            end_attempt(
+                session,
+                attempt=attempt,
+                state="lost",
+                outcome=None,
+                problem=problem,
+                now=now,
+                pages="released",
+            )
+    if all(attempt.ended_at is None for attempt in restore.attempts):
+        return False
+    advance(session, restore=restore, now=now, messages=messages)
     return True
 
 

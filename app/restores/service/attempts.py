@@ -229,7 +229,7 @@ def record_failure(session: Session, speaker: Speaker, *, raw: bytes, messages: 
 def _read(
     session: Session, speaker: Speaker, *, raw: bytes, restored: bool
 ) -> tuple[RankReport, RankReportRow, dict[str, Any]]:
-    """The report, read before any lock is taken; what is wrong with one is told to whose attempt it is only."""
+    """The report, read before any lock is taken; what is wrong with it is told to whose attempt it is."""
     try:
         report, row, runtime = read_report(raw, attempt_id=speaker.attempt_id)
         if (report.outcome is RankOutcome.RESTORED) is not restored:

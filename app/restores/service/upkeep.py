@@ -89,7 +89,21 @@ def _loss(restore: Restore, *, attempt: RankAttempt, now: datetime) -> str | Non
     )
     if late and attempt.state != "ready":
         return f"the rank on {device} was not ready by the deadline ({attempt.state})"
+    if _is_undone(restore, attempt=attempt, now=now):
+        return f"the rank on {device} said that it is alive but did not {restore.decision} by the deadline"
     return None
+
+
+def _is_undone(restore: Restore, *, attempt: RankAttempt, now: datetime) -> bool:
+    """Whether a rank has had as long for what is decided as it had for getting ready, and has not done it.
+
+    A worker may hang while the thread that beats for it goes on; it must not hold the others for ever.
+    """
+    if restore.decided_at is None or restore.ready_deadline_at is None or restore.admitted_at is None:
+        return False
+    if restore.decision == "publish" and attempt.acknowledged_epoch == restore.epoch:
+        return False
+    return restore.decided_at + (restore.ready_deadline_at - restore.admitted_at) < now
 
 
 def _lose(session: Session, *, attempt: RankAttempt, reason: str, now: datetime) -> None:
