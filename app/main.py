@@ -24,11 +24,15 @@ from app.manifests.api import node_router as inventories
 from app.manifests.api import router as snapshots
 from app.nodes.api import router as nodes
 from app.queue import create_queue
+from app.receipts.api import router as receipts
 from app.restores.api.clients import router as restores
 from app.restores.api.ranks import router as ranks
 from app.restores.dispatch import CeleryRankMessages, RankMessages
 from app.restores.service.admission import Looks
 from app.sources.api import router as sources
+from app.verdicts.api.declarations import router as declarations
+from app.verdicts.api.receipts import router as judged_receipts
+from app.verdicts.api.verdicts import router as verdicts
 from app.web.body import BodyLimit
 from app.web.head import HeadAsGet
 from app.web.headers import ResponseHeaders
@@ -48,6 +52,10 @@ API_ROUTERS: Final = (
     manifests,
     sources,
     images,
+    receipts,
+    judged_receipts,
+    verdicts,
+    declarations,
     restores,
     ranks,
     ledger,

@@ -63,6 +63,7 @@ CORE: Final = _e(
     _e(
         "qualify/",
         "from evidence documents to a verdict",
+        _e("composed_document.py", "the verdict over a scope as a JSON object, with its gates"),
         _e("composition.py", "many receipts of one scope to one verdict"),
         _e("verdict_document.py", "a verdict as a JSON object"),
         _e("own_receipt.py", "a finished restore as a receipt: sparkgate-restore-receipt/v1"),

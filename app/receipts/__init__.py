@@ -1,0 +1,1 @@
+"""Submitted evidence documents, kept byte for byte."""

@@ -1,0 +1,76 @@
+"""Routes of receipts that need no verdict: the list, and the bytes. Taking them in judges: `app/verdicts`."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from app.core.qualify.facts import Capability, Kind
+from app.receipts import service
+from app.receipts.schemas import ReceiptList, ReceiptSummary
+from app.receipts.service import ReceiptFilter
+from app.web.deps import ImagesReader, ReadSession
+from app.web.etag import IMMUTABLE, conditional_json, matches
+from app.web.paging import PageDep, next_token
+from app.web.problems import problem_responses
+from app.web.schemas import Hex64, TotalResource
+
+router = APIRouter(prefix="/api/v1/receipts", tags=["receipts"])
+
+
+def receipt_filter(
+    image: Annotated[Hex64 | None, Query(description="config id of the image it is about")] = None,
+    kind: Annotated[Kind | None, Query(description="kind of document")] = None,
+    schema_name: Annotated[str | None, Query(max_length=200, description="the schema as written")] = None,
+    capability: Annotated[Capability | None, Query(description="what its schema speaks about")] = None,
+) -> ReceiptFilter:
+    return ReceiptFilter(image_config_id=image, kind=kind, schema_name=schema_name, capability=capability)
+
+
+@router.get(
+    "",
+    operation_id="list_receipts",
+    summary="List receipts, newest first",
+    response_model=ReceiptList,
+    responses=problem_responses("page-token-invalid", "page-size-invalid"),
+)
+def list_receipts(
+    request: Request,
+    _principal: ImagesReader,
+    session: ReadSession,
+    page: PageDep,
+    wanted: Annotated[ReceiptFilter, Depends(receipt_filter)],
+) -> Response:
+    rows = service.list_receipts(session, wanted=wanted, after=page.after, limit=page.size + 1)
+    shown, token = next_token(page, rows)
+    receipts = [ReceiptSummary.model_validate(row) for row in shown]
+    total = TotalResource.model_validate(service.count_receipts(session, wanted=wanted))
+    return conditional_json(request, ReceiptList(receipts=receipts, next_page_token=token, total=total))
+
+
+@router.get(
+    "/{sha256}/document",
+    operation_id="get_receipt_document",
+    summary="The bytes of a receipt as they were submitted",
+    description="The ETag is the SHA-256 of the bytes; they never change.",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The bytes",
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **problem_responses("not-found"),
+    },
+)
+def get_receipt_document(
+    sha256: Hex64, request: Request, _principal: ImagesReader, session: ReadSession
+) -> Response:
+    raw = service.raw_bytes(session, sha256=sha256)
+    headers = {
+        "ETag": f'"{sha256}"',
+        "Cache-Control": IMMUTABLE,
+        "Content-Disposition": f'attachment; filename="{sha256}.json"',
+    }
+    if matches(request.headers.get("if-none-match"), etag=headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    # Never application/json: a browser that shows foreign bytes is not what they are kept for.
+    return Response(raw, media_type="application/octet-stream", headers=headers)

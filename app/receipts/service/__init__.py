@@ -1,0 +1,30 @@
+"""What may be asked of receipts.
+
+append      keep a document
+keys        the words under which judging finds it
+locks       who judges what at a time
+stored      receipts as the rules take them
+reading     one receipt, lists
+"""
+
+from app.receipts.repository import ReceiptFilter
+from app.receipts.service.append import Appended, Origin, append_receipt
+from app.receipts.service.reading import (
+    count_receipts,
+    get_receipt,
+    list_receipts,
+    raw_bytes,
+    require_receipts,
+)
+
+__all__ = [
+    "Appended",
+    "Origin",
+    "ReceiptFilter",
+    "append_receipt",
+    "count_receipts",
+    "get_receipt",
+    "list_receipts",
+    "raw_bytes",
+    "require_receipts",
+]

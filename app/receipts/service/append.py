@@ -1,0 +1,168 @@
+"""A document is kept: its bytes, an index over them, where it stood."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy.orm import Session
+
+from app.core.digest import sha256
+from app.core.qualify.facts import DocumentFacts
+from app.db.session import database_time
+from app.ledger import service as ledger
+from app.models import ReceiptOrigin, ReceiptRow
+from app.receipts import repository
+from app.receipts.service.keys import config_id, index_text, known, origin_keys, receipt_keys
+from app.receipts.service.locks import lock_subjects
+
+_LONGEST_TITLE: Final = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a document stood: ``committed_at`` orders the versions of one path."""
+
+    repository: str
+    path: str
+    commit: str = ""
+    committed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """What became of submitted bytes.
+
+    Attributes:
+        created: the bytes are new.
+        placed: they are new at this place.
+        new_axes: axes on which their image got a value it did not have.
+    """
+
+    receipt: ReceiptRow
+    facts: DocumentFacts
+    created: bool
+    placed: bool
+    new_axes: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+def append_receipt(
+    session: Session, *, raw: bytes, facts: DocumentFacts, origin: Origin | None, by: str
+) -> Appended:
+    """Keep a document under its SHA-256; the same bytes again are the same row. Holds the locks of what it
+    speaks about."""
+    keys = receipt_keys(facts)
+    placed_keys = [] if origin is None else origin_keys(facts, repository=origin.repository, path=origin.path)
+    lock_subjects(session, sha256_of_receipt=facts.sha256, keys=(*keys, *placed_keys))
+    now = database_time(session)
+    receipt = repository.get_receipt(session, sha256=facts.sha256)
+    created = receipt is None
+    if receipt is None:
+        receipt = _row(raw, facts=facts, keys=keys, by=by, now=now)
+        repository.add_receipt(session, receipt=receipt)
+    rows: dict[str, list[ledger.RowKey]] = {"receipt": [receipt]} if created else {}
+    place = _place(session, facts=facts, origin=origin, keys=placed_keys, by=by, now=now)
+    if place is not None:
+        rows["receipt_origin"] = [place]
+    axes = _identities(session, facts=facts, now=now) if created else []
+    if axes:
+        rows["image_identity"] = [identity for identity, _ in axes]
+    if rows:
+        ledger.record(session, kind="receipt-appended", by=by, rows=rows, facts={"receipt": facts.sha256})
+    return Appended(
+        receipt=receipt,
+        facts=facts,
+        created=created,
+        placed=place is not None,
+        new_axes=tuple(axis for _, axis in axes),
+        keys=(*(keys if created else ()), *(placed_keys if place is not None else ())),
+    )
+
+
+def _row(raw: bytes, *, facts: DocumentFacts, keys: list[str], by: str, now: datetime) -> ReceiptRow:
+    schema = known(facts.schema.schema)
+    release = known(facts.lifecycle.release)
+    return ReceiptRow(
+        sha256=facts.sha256,
+        document=raw,
+        canonical_sha256=facts.canonical_sha256,
+        byte_count=facts.byte_count,
+        schema_name=index_text(schema) if schema else None,
+        kind=facts.schema.kind.value,
+        family=facts.schema.family,
+        capability=facts.schema.capability.value,
+        image_config_id=config_id(known(facts.subject.image)),
+        release=index_text(release) if release else None,
+        title=_title(facts),
+        keys=keys,
+        created_at=now,
+        created_by=by,
+    )
+
+
+def _title(facts: DocumentFacts) -> str:
+    """Schema, release or image: what tells one document from another in a list."""
+    schema = known(facts.schema.schema).rpartition("/")[0] or known(facts.schema.schema)
+    parts = (schema or "no schema", known(facts.lifecycle.release), known(facts.subject.image)[:19])
+    return index_text(" · ".join(part for part in parts if part), limit=_LONGEST_TITLE)
+
+
+def _place(
+    session: Session,
+    *,
+    facts: DocumentFacts,
+    origin: Origin | None,
+    keys: list[str],
+    by: str,
+    now: datetime,
+) -> ReceiptOrigin | None:
+    """The row of a place that is new for these bytes."""
+    if origin is None:
+        return None
+    known_place = repository.find_origin(
+        session,
+        sha256=facts.sha256,
+        repository=origin.repository,
+        path=origin.path,
+        commit=origin.commit,
+    )
+    if known_place is not None:
+        return None
+    row = ReceiptOrigin(
+        receipt_sha256=facts.sha256,
+        repository=origin.repository,
+        path=origin.path,
+        commit=origin.commit,
+        committed_at=origin.committed_at,
+        keys=keys,
+        created_at=now,
+        created_by=by,
+    )
+    repository.add_origin(session, origin=row)
+    return row
+
+
+def _identities(session: Session, *, facts: DocumentFacts, now: datetime) -> list[tuple[ledger.RowKey, str]]:
+    """What the document says of its image's identity, where nobody said it before."""
+    image = config_id(known(facts.subject.image))
+    if image is None:
+        return []
+    subject = facts.subject
+    axes = {
+        "commit": known(subject.source.commit),
+        "tree": known(subject.source.tree),
+        "sha256": known(subject.source.sha256),
+        "sparkring_commit": known(subject.builder_commit),
+    }
+    rows = [
+        {
+            "image_config_id": image,
+            "axis": axis,
+            "value": index_text(value),
+            "value_sha256": str(sha256(value.encode())),
+            "receipt_sha256": facts.sha256,
+        }
+        for axis, value in axes.items()
+        if value
+    ]
+    return [*repository.add_identities(session, rows=rows, created_at=now)]

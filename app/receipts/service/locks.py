@@ -1,0 +1,85 @@
+"""Locks of judging, in three stages and within a stage in one order, so that nobody waits in a circle.
+
+First what a receipt speaks about, then the receipts whose verdicts are made, then the scopes. The ledger
+comes last of all (`app.ledger`). Two receipts that bear on each other share a lock of the first stage; two
+that both bear on a third meet at its lock of the second: whoever is later judges with both.
+"""
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Final
+
+from sqlalchemy.orm import Session
+
+from app.core.digest import sha256
+from app.receipts import repository
+
+
+class Stage(IntEnum):
+    """Order of the locks; the numbers are the first half of PostgreSQL's advisory keys."""
+
+    SUBJECT = 0x5350_0001
+    RECEIPT = 0x5350_0002
+    SCOPE = 0x5350_0003
+
+
+# Who needs more locks than this takes the whole stage: PostgreSQL's lock table is small.
+MOST_LOCKS: Final = 64
+_WHOLE_STAGE: Final = 0
+
+# Role → what is locked, and whether two of the role may go side by side.
+_SUBJECTS: Final = {
+    "image": ("image", False),
+    "failure": ("image", False),
+    "registry": ("image", False),
+    "labels": ("image", False),
+    "labels-child": ("image", False),
+    "release": ("release", True),
+    "withdrawn-release": ("release", False),
+    "unproven-release": ("release", False),
+    "manifest": ("manifest", True),
+    "withdrawn-manifest": ("manifest", False),
+    "unproven-manifest": ("manifest", False),
+    "artifact": ("artifact", True),
+    "supersedes": ("artifact", False),
+    "place": ("place", False),
+    "points": ("place", True),
+}
+
+
+def lock_subjects(session: Session, *, sha256_of_receipt: str, keys: Iterable[str]) -> None:
+    """Hold everything that a receipt with these keys speaks about."""
+    wanted = {f"receipt:{sha256_of_receipt}": False}
+    for key in keys:
+        role, _, value = key.partition(":")
+        if role in _SUBJECTS:
+            what, shared = _SUBJECTS[role]
+            name = f"{what}:{value}"
+            wanted[name] = shared and wanted.get(name, True)
+    _lock(session, stage=Stage.SUBJECT, wanted=wanted)
+
+
+def lock_receipts(session: Session, *, digests: Iterable[str]) -> None:
+    """Hold the receipts whose verdicts are about to be made."""
+    _lock(session, stage=Stage.RECEIPT, wanted=dict.fromkeys(digests, False))
+
+
+def lock_scopes(session: Session, *, scopes: Iterable[tuple[str, str]]) -> None:
+    """Hold scopes (digest, capability) whose verdicts are about to be made."""
+    _lock(session, stage=Stage.SCOPE, wanted=dict.fromkeys((":".join(one) for one in scopes), False))
+
+
+def _lock(session: Session, *, stage: Stage, wanted: dict[str, bool]) -> None:
+    if len(wanted) > MOST_LOCKS:
+        repository.lock(session, stage=stage, names=[(_WHOLE_STAGE, False)])
+        return
+    named: dict[int, bool] = {}
+    for name, shared in wanted.items():
+        number = _number(name)
+        named[number] = shared and named.get(number, True)
+    repository.lock(session, stage=stage, names=[(_WHOLE_STAGE, True), *sorted(named.items())])
+
+
+def _number(name: str) -> int:
+    """31 bits of its digest, never that of the whole stage; two names of one number only wait in vain."""
+    return int(sha256(name.encode())[:8], 16) % 0x7FFF_FFFE + 1

@@ -1,0 +1,58 @@
+"""Receipts read: one, its bytes, a list."""
+
+from collections.abc import Sequence
+
+from sqlalchemy.orm import Session
+
+from app.errors import NotFound
+from app.models import ReceiptRow
+from app.receipts import repository
+from app.receipts.repository import ReceiptFilter
+from app.web.paging import Cursor, Total
+
+
+def get_receipt(session: Session, *, sha256: str) -> ReceiptRow:
+    """A receipt without its bytes.
+
+    Raises:
+        NotFound: no document has this digest.
+    """
+    receipt = repository.get_receipt(session, sha256=sha256)
+    if receipt is None:
+        raise NotFound(f"receipt {sha256}: not stored")
+    return receipt
+
+
+def raw_bytes(session: Session, *, sha256: str) -> bytes:
+    """The bytes as they were submitted.
+
+    Raises:
+        NotFound: no document has this digest.
+    """
+    found = repository.documents(session, digests=[sha256])
+    if sha256 not in found:
+        raise NotFound(f"receipt {sha256}: not stored")
+    return bytes(found[sha256])
+
+
+def require_receipts(session: Session, *, digests: Sequence[str]) -> None:
+    """Return if all of them are stored.
+
+    Raises:
+        NotFound: some are not; they are named.
+    """
+    missing = sorted(set(digests) - repository.has_any(session, digests=digests))
+    if missing:
+        raise NotFound(f"receipts: expected stored ones, found none for {', '.join(missing[:10])}")
+
+
+def list_receipts(
+    session: Session, *, wanted: ReceiptFilter, after: Cursor | None, limit: int
+) -> list[ReceiptRow]:
+    """Receipts, newest first, without their bytes."""
+    return repository.list_receipts(session, wanted=wanted, after=after, limit=limit)
+
+
+def count_receipts(session: Session, *, wanted: ReceiptFilter) -> Total:
+    """How many fit, counted up to a bound."""
+    return repository.count_receipts(session, wanted=wanted)

@@ -1,0 +1,1 @@
+"""What the rules say about receipts and scopes, when and why."""

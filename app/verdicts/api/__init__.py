@@ -1,0 +1,1 @@
+"""Routes of verdicts, and those of receipts that judge."""

@@ -1,0 +1,357 @@
+"""SQL of verdicts, declarations and exceptions."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, exists, func, or_, select, tuple_, union_all
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session, aliased, defer, joinedload
+
+from app.models import DeclarationRow, OperationalException, VerdictCurrent, VerdictRow
+from app.web.paging import Cursor, Total, count_rows
+
+# Of each outcome so many receipts of a scope are looked at when its verdict is made.
+MOST_OF_AN_OUTCOME: Final = 200
+_OUTCOMES: Final = ("unsupported", "rejected", "qualified", "implemented", "research-only", "incomplete")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictFilter:
+    """What a list is filtered by; None: anything.
+
+    Attributes:
+        terms: words that must all be there (`app/verdicts/service/rows.py`).
+        search: words that must all occur, each as the start of one.
+    """
+
+    kind: str = "scope"
+    outcome: str | None = None
+    deployable: bool | None = None
+    tp: str | None = None
+    dcp: str | None = None
+    capability: str | None = None
+    evidence_grade: str | None = None
+    image_config_id: str | None = None
+    receipt_sha256: str | None = None
+    terms: tuple[str, ...] = ()
+    search: tuple[str, ...] = ()
+
+
+def currents_of_receipt(session: Session, *, sha256: str) -> dict[str, VerdictCurrent]:
+    """Key → the newest verdict about the receipt or a case of it."""
+    query = select(VerdictCurrent).where(VerdictCurrent.receipt_sha256 == sha256)
+    query = query.execution_options(populate_existing=True)
+    return {row.subject_key: row for row in session.scalars(query)}
+
+
+def currents(session: Session, *, keys: Iterable[str]) -> dict[str, VerdictCurrent]:
+    query = select(VerdictCurrent).where(VerdictCurrent.subject_key.in_(list(keys)))
+    query = query.execution_options(populate_existing=True)
+    return {row.subject_key: row for row in session.scalars(query)}
+
+
+def document_of(session: Session, *, verdict_id: UUID) -> bytes:
+    query = select(VerdictRow.document).where(VerdictRow.id == verdict_id)
+    return bytes(session.scalars(query).one())
+
+
+def standing_cases(
+    session: Session, *, scope_digest: str, capability: str, superseded: bool
+) -> list[tuple[str, str | None, bytes]]:
+    """Receipt, its successor and the verdict's document of what takes part in a scope's verdict, in the order
+    they came; of each outcome the first `MOST_OF_AN_OUTCOME`."""
+    parts = [
+        select(VerdictCurrent.verdict_id, VerdictCurrent.created_at)
+        .where(
+            VerdictCurrent.composes,
+            VerdictCurrent.scope_digest == scope_digest,
+            VerdictCurrent.capability == capability,
+            VerdictCurrent.outcome == outcome,
+            VerdictCurrent.superseded_by.is_not(None)
+            if superseded
+            else VerdictCurrent.superseded_by.is_(None),
+        )
+        .order_by(VerdictCurrent.created_at)
+        .limit(MOST_OF_AN_OUTCOME)
+        .subquery()
+        for outcome in _OUTCOMES
+    ]
+    every = union_all(*(select(part.c.verdict_id) for part in parts)).subquery()
+    query = (
+        select(VerdictRow.receipt_sha256, VerdictRow.superseded_by, VerdictRow.document)
+        .join(every, every.c.verdict_id == VerdictRow.id)
+        .order_by(VerdictRow.receipt_sha256, VerdictRow.case_name, VerdictRow.id)
+    )
+    return [(str(receipt), successor, bytes(raw)) for receipt, successor, raw in session.execute(query)]
+
+
+def add_verdicts(session: Session, *, rows: Sequence[VerdictRow], current: Sequence[dict[str, Any]]) -> None:
+    """Add rows and have them be the newest of their keys."""
+    session.add_all(rows)
+    session.flush()
+    for values in current:
+        written = {**values, "words": func.to_tsvector("simple", values["words"])}
+        statement = insert(VerdictCurrent).values(written)
+        session.execute(
+            statement.on_conflict_do_update(
+                index_elements=[VerdictCurrent.subject_key],
+                set_={name: statement.excluded[name] for name in values if name != "subject_key"},
+            )
+        )
+
+
+def get_verdict(session: Session, *, verdict_id: UUID) -> VerdictRow | None:
+    return session.get(VerdictRow, verdict_id)
+
+
+def verdicts_of_receipt(session: Session, *, sha256: str) -> list[VerdictRow]:
+    """The newest verdicts about a receipt and its cases, the receipt's first."""
+    query = (
+        select(VerdictRow)
+        .join(VerdictCurrent, VerdictCurrent.verdict_id == VerdictRow.id)
+        .where(VerdictCurrent.receipt_sha256 == sha256)
+        .order_by(VerdictRow.kind.desc(), VerdictRow.capability, VerdictRow.case_name, VerdictRow.id)
+    )
+    return list(session.scalars(query))
+
+
+def list_current(
+    session: Session, *, wanted: VerdictFilter, after: Cursor | None, limit: int
+) -> list[VerdictRow]:
+    """The newest verdicts that fit, newest first, without their documents."""
+    query = _current(wanted).options(joinedload(VerdictCurrent.verdict).options(defer(VerdictRow.document)))
+    if after is not None:
+        place = tuple_(VerdictCurrent.created_at, VerdictCurrent.verdict_id)
+        query = query.where(place < (after.created_at, after.id))
+    return [row.verdict for row in session.scalars(query.limit(limit))]
+
+
+def count_current(session: Session, *, wanted: VerdictFilter) -> Total:
+    return count_rows(session, _current(wanted))
+
+
+def list_as_of(
+    session: Session, *, wanted: VerdictFilter, until: datetime, after: Cursor | None, limit: int
+) -> list[VerdictRow]:
+    """What was the newest at an instant, newest first."""
+    query = _as_of(wanted, until=until).options(defer(VerdictRow.document))
+    if after is not None:
+        query = query.where(tuple_(VerdictRow.created_at, VerdictRow.id) < (after.created_at, after.id))
+    return list(session.scalars(query.limit(limit)))
+
+
+def count_as_of(session: Session, *, wanted: VerdictFilter, until: datetime) -> Total:
+    return count_rows(session, _as_of(wanted, until=until))
+
+
+def history(session: Session, *, subject_key: str, after: Cursor | None, limit: int) -> list[VerdictRow]:
+    query = select(VerdictRow).where(VerdictRow.subject_key == subject_key)
+    if after is not None:
+        query = query.where(tuple_(VerdictRow.created_at, VerdictRow.id) < (after.created_at, after.id))
+    query = query.order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc()).limit(limit)
+    return list(session.scalars(query.options(defer(VerdictRow.document))))
+
+
+def count_history(session: Session, *, subject_key: str) -> Total:
+    query = select(VerdictRow).where(VerdictRow.subject_key == subject_key)
+    return count_rows(session, query.order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc()))
+
+
+def scopes_of_image(session: Session, *, image_config_id: str, limit: int) -> list[VerdictRow]:
+    """The newest verdicts about scopes of an image."""
+    query = (
+        select(VerdictRow)
+        .join(VerdictCurrent, VerdictCurrent.verdict_id == VerdictRow.id)
+        .where(VerdictCurrent.image_config_id == image_config_id, VerdictCurrent.kind == "scope")
+        .order_by(VerdictRow.capability, VerdictRow.tp, VerdictRow.dcp, VerdictRow.id)
+    )
+    return list(session.scalars(query.limit(limit)))
+
+
+def outdated_receipts(session: Session, *, ruleset: str, grade: str, limit: int) -> list[str]:
+    """Receipts whose newest verdicts are of another rule set or grade, by digest."""
+    other = or_(
+        VerdictCurrent.ruleset < ruleset,
+        VerdictCurrent.ruleset > ruleset,
+        VerdictCurrent.deployable_grade != grade,
+    )
+    query = select(VerdictCurrent.receipt_sha256).where(other, VerdictCurrent.receipt_sha256.is_not(None))
+    query = query.distinct().limit(limit)
+    return sorted(sha256 for sha256 in session.scalars(query) if sha256 is not None)
+
+
+def outdated_scopes(session: Session, *, ruleset: str, grade: str, limit: int) -> list[tuple[str, str]]:
+    """Scopes whose newest verdict is of another rule set or grade."""
+    other = or_(
+        VerdictCurrent.ruleset < ruleset,
+        VerdictCurrent.ruleset > ruleset,
+        VerdictCurrent.deployable_grade != grade,
+    )
+    query = select(VerdictCurrent.scope_digest, VerdictCurrent.capability)
+    query = query.where(other, VerdictCurrent.receipt_sha256.is_(None)).limit(limit)
+    return [(digest, capability) for digest, capability in session.execute(query)]
+
+
+def add_declaration(session: Session, *, declaration: DeclarationRow) -> None:
+    session.add(declaration)
+    session.flush()
+
+
+def declarations_about(session: Session, *, sha256: str) -> list[DeclarationRow]:
+    query = select(DeclarationRow).where(DeclarationRow.receipts.contains([sha256]))
+    return list(session.scalars(query.order_by(DeclarationRow.created_at, DeclarationRow.id).limit(20)))
+
+
+def get_declaration(session: Session, *, declaration_id: UUID) -> DeclarationRow | None:
+    return session.get(DeclarationRow, declaration_id)
+
+
+def list_declarations(session: Session, *, after: Cursor | None, limit: int) -> list[DeclarationRow]:
+    query = select(DeclarationRow).order_by(DeclarationRow.created_at.desc(), DeclarationRow.id.desc())
+    if after is not None:
+        place = tuple_(DeclarationRow.created_at, DeclarationRow.id)
+        query = query.where(place < (after.created_at, after.id))
+    return list(session.scalars(query.limit(limit)))
+
+
+def count_declarations(session: Session) -> Total:
+    query = select(DeclarationRow)
+    return count_rows(session, query.order_by(DeclarationRow.created_at.desc(), DeclarationRow.id.desc()))
+
+
+def add_exception(session: Session, *, exception: OperationalException) -> None:
+    session.add(exception)
+    session.flush()
+
+
+def get_exception(session: Session, *, exception_id: UUID) -> OperationalException | None:
+    return session.get(OperationalException, exception_id)
+
+
+def open_exception(
+    session: Session, *, image_config_id: str, scope_digest: str, now: datetime
+) -> OperationalException | None:
+    """The exception for exactly this image and scope that holds longest, if one holds now."""
+    query = select(OperationalException).where(
+        OperationalException.image_config_id == image_config_id,
+        OperationalException.scope_digest == scope_digest,
+        OperationalException.expires_at > now,
+    )
+    return session.scalars(query.order_by(OperationalException.expires_at.desc()).limit(1)).one_or_none()
+
+
+def list_exceptions(session: Session, *, after: Cursor | None, limit: int) -> list[OperationalException]:
+    query = select(OperationalException).order_by(
+        OperationalException.created_at.desc(), OperationalException.id.desc()
+    )
+    if after is not None:
+        place = tuple_(OperationalException.created_at, OperationalException.id)
+        query = query.where(place < (after.created_at, after.id))
+    return list(session.scalars(query.limit(limit)))
+
+
+def count_exceptions(session: Session) -> Total:
+    query = select(OperationalException).order_by(
+        OperationalException.created_at.desc(), OperationalException.id.desc()
+    )
+    return count_rows(session, query)
+
+
+def deployable_scopes(session: Session, *, image_config_id: str, tp: str, dcp: str) -> list[VerdictRow]:
+    """Deployable restore verdicts about scopes of an image at a topology."""
+    query = (
+        select(VerdictRow)
+        .join(VerdictCurrent, VerdictCurrent.verdict_id == VerdictRow.id)
+        .where(
+            VerdictCurrent.image_config_id == image_config_id,
+            VerdictCurrent.kind == "scope",
+            VerdictCurrent.deployable,
+            VerdictCurrent.capability == "restore",
+            VerdictCurrent.tp == tp,
+            VerdictCurrent.dcp == dcp,
+        )
+    )
+    return list(session.scalars(query.order_by(VerdictRow.id)))
+
+
+def _current(wanted: VerdictFilter) -> Select[Any]:
+    columns = (
+        "kind",
+        "outcome",
+        "deployable",
+        "tp",
+        "dcp",
+        "capability",
+        "evidence_grade",
+        "image_config_id",
+        "receipt_sha256",
+    )
+    query = select(VerdictCurrent).where(*_equal(VerdictCurrent, wanted, columns))
+    if wanted.terms:
+        query = query.where(VerdictCurrent.terms.contains(list(wanted.terms)))
+    if wanted.search:
+        query = query.where(VerdictCurrent.words.op("@@")(_search(wanted.search)))
+    return query.order_by(VerdictCurrent.created_at.desc(), VerdictCurrent.verdict_id.desc())
+
+
+def _as_of(wanted: VerdictFilter, *, until: datetime) -> Select[Any]:
+    """Rows written before an instant that no other row of before it has replaced."""
+    columns = (
+        "kind",
+        "outcome",
+        "deployable",
+        "tp",
+        "dcp",
+        "capability",
+        "evidence_grade",
+        "image_config_id",
+        "receipt_sha256",
+    )
+    later = aliased(VerdictRow)
+    replaced = exists().where(later.previous_id == VerdictRow.id, later.created_at < until)
+    query = select(VerdictRow).where(
+        *_equal(VerdictRow, wanted, columns), VerdictRow.created_at < until, ~replaced
+    )
+    for term in wanted.terms:
+        query = query.where(_said(term))
+    return query.order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
+
+
+def _said(term: str) -> ColumnElement[bool]:
+    """A term over the columns of a verdict, for rows that are no longer the newest."""
+    kind, _, value = term.partition(":")
+    if kind == "code":
+        like = f"{value}:%"
+        codes = func.unnest(VerdictRow.finding_codes).table_valued("code").alias("codes")
+        same = or_(codes.c.code == value, codes.c.code.like(like))
+        return exists(select(1).select_from(codes).where(same))
+    if kind == "gate":
+        gate, _, state = value.partition("=")
+        found: ColumnElement[bool] = VerdictRow.gates[gate]["state"].astext == state
+        return found
+    if kind == "model":
+        parts = func.string_to_array(VerdictRow.target + " " + VerdictRow.draft, " ")
+        return or_(VerdictRow.target == value, VerdictRow.draft == value, parts.op("@>")([value]))
+    prefix = "commit=" if kind == "commit" else ""
+    said: ColumnElement[bool] = func.string_to_array(VerdictRow.source, " ").op("@>")([prefix + value])
+    return said
+
+
+def _search(words: Sequence[str]) -> ColumnElement[Any]:
+    """Every word as the start of one; quoted, so that nothing in it is an operator."""
+    quoted = ("'" + word.replace("\\", "\\\\").replace("'", "''") + "':*" for word in words)
+    query: ColumnElement[Any] = func.to_tsquery("simple", " & ".join(quoted))
+    return query
+
+
+def _equal(
+    model: type[VerdictRow] | type[VerdictCurrent], wanted: VerdictFilter, columns: Sequence[str]
+) -> list[ColumnElement[bool]]:
+    return [
+        getattr(model, column) == getattr(wanted, column)
+        for column in columns
+        if getattr(wanted, column) is not None
+    ]
