@@ -80,9 +80,9 @@ def _facts(path: Path) -> DocumentFacts | None:
 def _root(home: Path, pins: Sequence[Pin]) -> Path:
     """The nearest folder above the file, or its newest version, in which a path that the document names
     exists."""
-    for folder in home.parents:
+    for folder in home.parents[:-1]:
         for root in (folder, *_newest(folder)):
-            if any(pin.path and _inside(root, root / pin.path) for pin in pins):
+            if any(pin.path and _inside(root, pin.path) for pin in pins):
                 return root
     return home.parent
 
@@ -95,16 +95,20 @@ def _newest(folder: Path) -> Iterator[Path]:
 
 
 def _places(home: Path, root: Path, pin: Pin) -> Iterator[Path]:
-    place = root / pin.path if pin.path else home.parent / pin.sibling
-    if _inside(root, place):
-        yield place
+    folder, named = (root, pin.path) if pin.path else (home.parent, pin.sibling)
+    if _inside(folder, named):
+        yield folder / named
 
 
-def _inside(root: Path, place: Path) -> bool:
-    """Whether the path is a file that really lies under the root: a document names no file elsewhere."""
+def _inside(folder: Path, named: str) -> bool:
+    """Whether the name is that of a JSON file that really lies under the folder: a document names no file
+    elsewhere."""
+    path = Path(named)
+    if path.is_absolute() or ".." in path.parts or path.suffix != ".json":
+        return False
     try:
-        target = place.resolve()
-        return target.is_file() and target.is_relative_to(root)
+        target = (folder / path).resolve()
+        return target.is_file() and target.is_relative_to(folder)
     except (OSError, ValueError):
         return False
 
