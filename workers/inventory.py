@@ -46,21 +46,39 @@ def rank_roots(folders: Iterable[Path]) -> list[Path]:
 
     Looks `DEEPEST` levels below each folder, in order of names, and follows no symbolic link there.
     """
-    return [root for folder in folders for root in _roots_below(folder.resolve(), levels=DEEPEST)]
+    return [root for folder in folders for root in _roots_in(folder, problems=[])]
 
 
-def _roots_below(folder: Path, *, levels: int) -> Iterator[Path]:
-    if (folder / MANIFESTS_FOLDER).is_dir():
+def _roots_in(folder: Path, *, problems: list[tuple[str, str]]) -> Iterator[Path]:
+    """The roots in one served folder; whatever cannot be looked into is added to `problems`."""
+    try:
+        resolved = folder.resolve()
+    except (OSError, RuntimeError) as error:  # until Python 3.13 a loop of links is a RuntimeError
+        problems.append((str(folder), str(error)))
+        return
+    yield from _roots_below(resolved, levels=DEEPEST, problems=problems)
+
+
+def _roots_below(folder: Path, *, levels: int, problems: list[tuple[str, str]]) -> Iterator[Path]:
+    is_root, children = False, []
+    try:
+        is_root = (folder / MANIFESTS_FOLDER).is_dir()
+        if not is_root and levels > 0 and folder.is_dir():
+            children = [one for one in sorted(folder.iterdir()) if one.is_dir() and not one.is_symlink()]
+    except OSError as error:
+        problems.append((str(folder), str(error)))
+    if is_root:
         yield folder
-    elif levels > 0 and folder.is_dir():
-        for child in sorted(folder.iterdir()):
-            if child.is_dir() and not child.is_symlink():
-                yield from _roots_below(child, levels=levels - 1)
+    for child in children:
+        yield from _roots_below(child, levels=levels - 1, problems=problems)
 
 
 def is_inside(path: Path, *, folders: Sequence[Path]) -> bool:
     """Whether a root the control plane names lies in what this node was told to serve."""
-    resolved = path.resolve()
+    try:
+        resolved = path.resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or no path at all
+        return False
     return any(resolved == folder.resolve() or folder.resolve() in resolved.parents for folder in folders)
 
 
@@ -68,11 +86,7 @@ def scan(folders: Iterable[Path]) -> Scan:
     """Look through all roots; one that cannot be read does not hide the others."""
     found: list[Found] = []
     problems: list[tuple[str, str]] = []
-    try:
-        roots = rank_roots(folders)
-    except OSError as error:
-        return Scan(found=(), problems=((str(error.filename), str(error)),))
-    for root in roots:
+    for root in [root for folder in folders for root in _roots_in(folder, problems=problems)]:
         try:
             for item in _scan_root(root):
                 if isinstance(item, Found):

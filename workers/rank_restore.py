@@ -211,6 +211,8 @@ class RankWorker:
         finally:
             if not kept:
                 del self._residents[claimed.attempt_id]
+                # The control plane may count on these pages, if its answers were lost: it will be told.
+                self._note_released(claimed)
         return kept
 
     def _await(
@@ -240,6 +242,7 @@ class RankWorker:
         resident = self._residents.get(attempt_id)
         if resident is None:
             log.info("attempt %s: no pages to read back", attempt_id)
+            self._say_released(attempt_id)
             return
         layers = [
             {"name": layer.name, "pages": layer.pages, "bytes": layer.bytes, "sha256": str(layer.sha256)}
@@ -255,12 +258,19 @@ class RankWorker:
         resident = self._residents.pop(attempt_id, None)
         if resident is not None:
             self._device.discard(resident.pages)
-            self._released[attempt_id] = resident.claimed
-            while len(self._released) > REMEMBERED:
-                self._released.pop(next(iter(self._released)))
+            self._note_released(resident.claimed)
+        self._say_released(attempt_id)
+
+    def _note_released(self, claimed: Claimed) -> None:
+        self._released[claimed.attempt_id] = claimed
+        while len(self._released) > REMEMBERED:
+            self._released.pop(next(iter(self._released)))
+
+    def _say_released(self, attempt_id: str) -> None:
+        """Say that pages which were here once are gone; nothing of an attempt that never had any."""
         claimed = self._released.get(attempt_id)
         if claimed is None:
-            log.info("attempt %s: no pages to discard", attempt_id)
+            log.info("attempt %s: has had no pages here", attempt_id)
             return
         try:
             self._client.released(claimed, patience_s=claimed.lease_s)

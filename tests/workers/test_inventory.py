@@ -1,6 +1,7 @@
 """The inventory scan: what is found, what is named as a problem, and that nothing is touched."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,32 @@ def test_scan_names_every_problem_and_still_finds_the_rest(stores: Path) -> None
     assert set(problems) == {*(key.name[:4] + name for name in ("00", "11", "22")), misplaced}
     assert "storage key" in problems[misplaced]
     assert (key / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", ["loop", "unreadable", "vanished"])
+def test_folder_that_cannot_be_looked_into_hides_no_other(
+    stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """An inventory without them would say that everything is gone, and refuse every restore."""
+    bad = tmp_path / "bad"
+    bad.symlink_to(bad) if kind == "loop" else (bad / "below").mkdir(parents=True)
+    listed = Path.iterdir
+
+    def iterdir(folder: Path) -> Iterator[Path]:
+        if folder.name == "below":
+            raise OSError(5 if kind == "unreadable" else 2, "cannot be listed", str(folder))
+        return listed(folder)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    result = scan([bad, stores])
+    assert [found.root.name for found in result.found] == ["rank0", "rank1"]
+    assert [path for path, _ in result.problems] == [str(bad if kind == "loop" else bad / "below")]
+
+
+@pytest.mark.parametrize("path", ["loop", "loop/x", "with\0zero"])
+def test_what_is_no_path_is_not_inside(tmp_path: Path, path: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert not is_inside(tmp_path / path, folders=[tmp_path])
 
 
 def test_scan_changes_nothing(stores: Path) -> None:

@@ -1,5 +1,6 @@
 """A rank worker on its own: a real restore of a small store against a scripted control plane."""
 
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -129,8 +130,10 @@ def test_restored_pages_stay_and_can_be_read_back_until_discarded(
         worker.discard("a")
     assert script.words[-3:] == ["layers", "released", "released"]
     assert device.free_bytes == 2_000_000
+    before = list(script.words)
     worker.read_back("a", readback_id="r")
-    assert script.words[-1] == "released"
+    # Nothing is there to be digested, and that is said instead.
+    assert script.words == [*before, "released"]
 
 
 def test_refused_claim_places_nothing(
@@ -206,6 +209,53 @@ def test_unreachable_control_plane_gives_the_pages_back(
     )
     monkeypatch.setattr(script, "decision", away)
     open_worker(script, device=device, served=stored.path).restore("a")
+    assert device.free_bytes == 2_000_000
+
+
+@pytest.mark.parametrize("asked", ["discard", "read_back"])
+def test_pages_given_up_after_the_acknowledgement_are_told_to_whoever_still_counts_on_them(
+    script: Script,
+    device: HostDevice,
+    stored: SynthesizedSnapshot,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: str,
+) -> None:
+    """The restore may be restored with this rank's pages: unanswered, its discard would be sent for ever."""
+    monkeypatch.setattr("workers.rank_restore.ACKNOWLEDGED_PATIENCE_S", 0.0)
+    decisions = [PENDING, PUBLISH]
+
+    def away_later(claimed: Claimed) -> Decision:
+        if not decisions:
+            raise ControlUnreachableError("decision: refused")
+        return decisions.pop(0)
+
+    monkeypatch.setattr(script, "decision", away_later)
+    worker = open_worker(script, device=device, served=stored.path)
+    worker.restore("a")
+    assert script.words == ["claim", "ready", "publish"]
+    assert device.free_bytes == 2_000_000
+    worker.discard("a") if asked == "discard" else worker.read_back("a", readback_id="r")
+    assert script.words == ["claim", "ready", "publish", "released"]
+
+
+@pytest.mark.parametrize("kind", ["file", "loop", "gone", "objects are a file"])
+def test_root_that_became_something_else_is_reported(
+    script: Script, device: HostDevice, stored: SynthesizedSnapshot, kind: str
+) -> None:
+    """An attempt whose worker says nothing would hold the others until its lease runs out."""
+    root = stored.roots[0]
+    if kind == "objects are a file":
+        shutil.rmtree(root / OBJECTS_FOLDER)
+        (root / OBJECTS_FOLDER).write_bytes(b"")
+    else:
+        shutil.rmtree(root)
+    if kind == "file":
+        root.write_bytes(b"")
+    elif kind == "loop":
+        root.symlink_to(root)
+    open_worker(script, device=device, served=stored.path).restore("a")
+    assert script.words == ["claim", "failure"]
+    assert parse_report(script.documents["failure"]["report"]).outcome in {"absent", "failed", "corrupt"}
     assert device.free_bytes == 2_000_000
 
 
