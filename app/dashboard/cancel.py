@@ -82,9 +82,9 @@ def try_again(
     newer = queries.retried_by(session, restore_id=restore_id)
     if newer is not None:
         return _to(newer)
-    restore = retry.retry_restore(session, restore_id=restore_id, by=login.principal.name, settings=settings)
+    ordered = retry.retry_restore(session, restore_id=restore_id, by=login.principal.name, settings=settings)
     admission.look_after(session)
-    return _to(restore.id)
+    return _to(ordered.restore.id)
 
 
 def can_cancel(restore: Restore) -> bool:

@@ -135,7 +135,7 @@ def _production(
 ) -> Callable[[], Answer]:
     def produce() -> Answer:
         silence_s = admission.settings.node_silence_s
-        restore = request_restore(session, order=order, by=login.principal.name, silence_s=silence_s)
+        restore = request_restore(session, order=order, by=login.principal.name, silence_s=silence_s).restore
         admission.look_after(session)
         return Answer(status=303, body=b"", location=f"/restores/{restore.id}")
 

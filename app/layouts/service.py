@@ -1,5 +1,7 @@
 """Layouts: parsed by the core, kept as canonical bytes under their SHA-256."""
 
+from typing import Final
+
 from sqlalchemy.orm import Session
 
 from app.core.store.snapshot import PageLayout, parse_page_layout
@@ -8,6 +10,9 @@ from app.layouts import repository
 from app.ledger import service as ledger
 from app.models import Layout
 from app.web.paging import Cursor
+
+_MOST_PARSED: Final = 256
+_parsed: dict[str, PageLayout] = {}
 
 
 def register_layout(session: Session, *, raw: bytes, by: str) -> tuple[Layout, bool]:
@@ -53,3 +58,19 @@ def list_layouts(session: Session, *, after: Cursor | None, limit: int) -> list[
 def parsed(row: Layout) -> PageLayout:
     """The core's value of a stored layout."""
     return parse_page_layout(row.document)
+
+
+def known_layout(session: Session, *, sha256: str) -> PageLayout:
+    """The core's value of a layout, read and parsed once per process: a digest names one layout for ever.
+
+    Raises:
+        NotFound: neither this process nor the database knows it. That it is in *this* database is seen to by
+            the foreign key of what refers to it.
+    """
+    known = _parsed.get(sha256)
+    if known is None:
+        known = parsed(get_layout(session, sha256=sha256))
+        if len(_parsed) >= _MOST_PARSED:
+            _parsed.clear()
+        _parsed[sha256] = known
+    return known

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID, uuid4
 
-from sqlalchemy import Select, and_, literal, select, true, tuple_, update
+from sqlalchemy import Select, and_, func, literal, select, true, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, contains_eager, defer
 
@@ -110,16 +110,17 @@ def mark_gone(session: Session, *, node_id: UUID, seen_at: datetime) -> int:
 
 def locations(
     session: Session, *, context_digest: str, rank_zero_storage_key: str | None
-) -> list[ManifestLocation]:
-    """Where the ranks of a snapshot are now, by rank, node and path."""
+) -> list[tuple[ManifestLocation, datetime]]:
+    """Where the ranks of a snapshot are now, by rank, node and path; each with the time now."""
     query = (
         _places()
+        .add_columns(func.clock_timestamp())
         .where(RootDocument.context_digest == context_digest)
         .order_by(RootDocument.rank, Node.name, ManifestLocation.root_path)
     )
     if rank_zero_storage_key is not None:
         query = query.where(RootDocument.rank_zero_storage_key == rank_zero_storage_key)
-    return list(session.scalars(query))
+    return [(place, now) for place, now in session.execute(query)]
 
 
 def locations_of(session: Session, *, snapshot_ids: Sequence[UUID]) -> list[tuple[UUID, ManifestLocation]]:

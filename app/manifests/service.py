@@ -227,9 +227,10 @@ def get_snapshot(
         NotFound: no node holds any rank of it.
         Conflict: several identities share the digest and none was chosen.
     """
-    places = repository.locations(
+    found = repository.locations(
         session, context_digest=context_digest, rank_zero_storage_key=rank_zero_storage_key
     )
+    places = [place for place, _ in found]
     keys = sorted({place.root_document.rank_zero_storage_key for place in places})
     if not keys:
         raise NotFound(f"snapshot {context_digest}: no node holds a rank of it")
@@ -239,7 +240,7 @@ def get_snapshot(
             f"rank_zero_storage_key: {', '.join(keys)}",
             code="snapshot-ambiguous",
         )
-    return _snapshot(places, now=database_time(session), silence_s=silence_s)
+    return _snapshot(places, now=found[0][1], silence_s=silence_s)
 
 
 def list_snapshots(session: Session, *, after: Cursor | None, limit: int) -> list[SnapshotRow]:

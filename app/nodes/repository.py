@@ -70,11 +70,9 @@ def device_for_update(session: Session, *, node_name: str, name: str) -> Device 
     return session.scalars(query).one_or_none()
 
 
-def devices_of_node(session: Session, *, node_id: UUID) -> list[Device]:
-    query = (
-        select(Device).options(joinedload(Device.node)).where(Device.node_id == node_id).order_by(Device.name)
-    )
-    return list(session.scalars(query))
+def devices_of_nodes(session: Session, *, node_ids: Collection[UUID]) -> list[Device]:
+    query = select(Device).options(joinedload(Device.node)).where(Device.node_id.in_(node_ids))
+    return list(session.scalars(query.order_by(Device.name)))
 
 
 def lock_devices(session: Session, *, ids: Collection[UUID]) -> list[Device]:
@@ -82,7 +80,7 @@ def lock_devices(session: Session, *, ids: Collection[UUID]) -> list[Device]:
 
     Their keys stay readable: an order that refers to them, in the order of its ranks, must not wait.
     """
-    query = select(Device).where(Device.id.in_(ids)).order_by(Device.id)
+    query = select(Device).options(joinedload(Device.node)).where(Device.id.in_(ids)).order_by(Device.id)
     query = query.with_for_update(of=Device, key_share=True)
     return list(session.scalars(query.execution_options(populate_existing=True)))
 

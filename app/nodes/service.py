@@ -131,9 +131,12 @@ def is_away(node: Node, *, now: datetime, silence_s: float) -> bool:
     return now - node.last_seen_at > timedelta(seconds=silence_s)
 
 
-def devices_of_node(session: Session, *, node_id: UUID) -> list[Device]:
-    """A node's devices in the order of their names."""
-    return repository.devices_of_node(session, node_id=node_id)
+def devices_of_nodes(session: Session, *, node_ids: Collection[UUID]) -> dict[UUID, list[Device]]:
+    """The devices of these nodes, each node's in the order of their names."""
+    found: dict[UUID, list[Device]] = {node_id: [] for node_id in node_ids}
+    for device in repository.devices_of_nodes(session, node_ids=node_ids):
+        found[device.node_id].append(device)
+    return found
 
 
 def lock_devices(session: Session, *, ids: Collection[UUID]) -> list[Device]:

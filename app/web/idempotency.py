@@ -7,10 +7,10 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Header, Response
 from sqlalchemy import func, select
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from app.core.digest import sha256
-from app.db.session import database_time
 from app.errors import BadRequest, Conflict, Refused
 from app.models import IdempotencyRecord
 
@@ -80,13 +80,14 @@ def answer_once(
         Refused: the key was used for another request.
     """
     lock = func.pg_try_advisory_xact_lock(func.hashtextextended(f"idempotency\n{principal}\n{key}", 0))
-    if not session.execute(select(lock)).scalar_one():
+    is_locked, now = session.execute(select(lock, func.clock_timestamp())).one()
+    if not is_locked:
         raise Conflict(
             f"Idempotency-Key {key}: the first request with it is still running; ask again",
             code="idempotency-in-flight",
             headers={"Retry-After": "1"},
         )
-    fingerprint, now = sha256(request), database_time(session)
+    fingerprint = sha256(request)
     kept = session.get(IdempotencyRecord, (principal, key))
     if kept is not None and kept.expires_at > now:
         return _replay(kept, fingerprint=fingerprint)
@@ -107,15 +108,14 @@ def _replay(kept: IdempotencyRecord, *, fingerprint: str) -> Response:
 def _keep(
     session: Session, *, principal: str, key: str, fingerprint: str, answer: Answer, now: datetime
 ) -> None:
-    session.merge(
-        IdempotencyRecord(
-            principal=principal,
-            key=key,
-            fingerprint=fingerprint,
-            status=answer.status,
-            location=answer.location,
-            body=answer.body,
-            created_at=now,
-            expires_at=now + KEPT,
-        )
-    )
+    """In the place of one that has expired, should it still be there."""
+    values = {
+        "fingerprint": fingerprint,
+        "status": answer.status,
+        "location": answer.location,
+        "body": answer.body,
+        "created_at": now,
+        "expires_at": now + KEPT,
+    }
+    statement = insert(IdempotencyRecord).values(principal=principal, key=key, **values)
+    session.execute(statement.on_conflict_do_update(index_elements=["principal", "key"], set_=values))

@@ -126,7 +126,7 @@ def _select_part(number: int, *, part: _Part) -> Select[Any]:
     else:
         first = inspect(view.model).primary_key[0]
         where = first == any_(bindparam(f"p{number}", type_=ARRAY(first.type)))
-    return select(literal_column(str(number)), key, array(texts, type_=Text)).where(where)
+    return select(literal_column(str(number)), key, array(texts)).where(where)
 
 
 def _digest(view: View, texts: Sequence[str | None]) -> str:

@@ -1,5 +1,6 @@
 """The ledger's key: a file only its owner can read, holding one *skey* line."""
 
+import os
 import secrets
 from pathlib import Path
 from stat import S_IMODE
@@ -11,6 +12,7 @@ from app.core.ledger.checkpoint import NoteSigner, check_name
 from app.processes import write_private
 
 _OTHERS: Final = 0o077
+_LONGEST_FILE: Final = 4096
 _LOCAL: Final = "sparkgate.local"
 
 
@@ -42,10 +44,12 @@ def read_signer(path: Path) -> NoteSigner:
     Raises: as `load_signer`.
     """
     try:
-        mode = S_IMODE(path.stat().st_mode)
-        if mode & _OTHERS:
-            raise LedgerKeyError(f"ledger key {path}: expected mode 0600, found {mode:04o}")
-        text = path.read_text(encoding="utf-8").removesuffix("\n")
+        with path.open("rb") as file:
+            # Of the file that is read, not of what lies under its name a moment earlier.
+            mode = S_IMODE(os.fstat(file.fileno()).st_mode)
+            if mode & _OTHERS:
+                raise LedgerKeyError(f"ledger key {path}: expected mode 0600, found {mode:04o}")
+            text = file.read(_LONGEST_FILE).decode("utf-8").removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise LedgerKeyError(f"ledger key {path}: expected a readable file, found {error}") from None
     try:
@@ -66,5 +70,13 @@ def create_key_file(path: Path, *, origin: str | None) -> bool:
     if path.exists():
         return False
     name = check_name(origin or f"{_LOCAL}/{secrets.token_hex(4)}", subject="ledger origin")
-    write_private(path, text=NoteSigner(name=name, seed=secrets.token_bytes(32)).skey + "\n")
+    drafted = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    write_private(drafted, text=NoteSigner(name=name, seed=secrets.token_bytes(32)).skey + "\n")
+    try:
+        # Unlike a rename this never takes the place of a key that another process has just made.
+        path.hardlink_to(drafted)
+    except FileExistsError:
+        return False
+    finally:
+        drafted.unlink()
     return True

@@ -21,7 +21,7 @@ from app.restores.schemas import (
 )
 from app.restores.service import cancellation, readback, request, residency, retry
 from app.restores.service.admission import waiting_reasons
-from app.restores.service.request import RestoreOrder
+from app.restores.service.request import Ordered, RestoreOrder
 from app.web.deps import ReadSession, RestoresReader, RestoresWriter, SettingsDep, WriteSession
 from app.web.etag import IfMatchOptional, conditional_json
 from app.web.idempotency import Answer, IdempotencyKey, answer_once
@@ -69,17 +69,21 @@ def request_restore(
     )
 
     def produce() -> Answer:
-        restore = request.request_restore(
+        ordered = request.request_restore(
             session, order=order, by=principal.name, silence_s=settings.node_silence_s
         )
         admission.look_after(session)
-        shown = resources.detail(restore, events=request.events(session, restore_id=restore.id))
-        return Answer(
-            status=202, body=shown.model_dump_json().encode(), location=f"/api/v1/restores/{restore.id}"
-        )
+        return _accepted(ordered)
 
     fingerprint = b"POST /api/v1/restores\n" + encode_canonical(body.model_dump(mode="json"))
     return answer_once(session, principal=principal.name, key=key, request=fingerprint, produce=produce)
+
+
+def _accepted(ordered: Ordered) -> Answer:
+    """The restore as it was just written: nobody else can have changed it yet."""
+    shown = resources.detail(ordered.restore, events=[ordered.event])
+    location = f"/api/v1/restores/{ordered.restore.id}"
+    return Answer(status=202, body=shown.model_dump_json().encode(), location=location)
 
 
 @router.get(
@@ -197,12 +201,9 @@ def retry_restore(
     settings: SettingsDep,
 ) -> Response:
     def produce() -> Answer:
-        newer = retry.retry_restore(session, restore_id=restore_id, by=principal.name, settings=settings)
+        ordered = retry.retry_restore(session, restore_id=restore_id, by=principal.name, settings=settings)
         admission.look_after(session)
-        shown = resources.detail(newer, events=request.events(session, restore_id=newer.id))
-        return Answer(
-            status=202, body=shown.model_dump_json().encode(), location=f"/api/v1/restores/{newer.id}"
-        )
+        return _accepted(ordered)
 
     fingerprint = f"POST /api/v1/restores/{restore_id}/retry\n".encode()
     return answer_once(session, principal=principal.name, key=key, request=fingerprint, produce=produce)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
 
@@ -44,9 +44,17 @@ class RankAssignment:
     pages_bytes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordered:
+    """A restore as it was just written down, and its first event; to look at, not to change."""
+
+    restore: Restore
+    event: RestoreEvent
+
+
 def request_restore(
     session: Session, *, order: RestoreOrder, by: str, silence_s: float, retry_of: Restore | None = None
-) -> Restore:
+) -> Ordered:
     """Write down a new restore, waiting for its devices.
 
     Args:
@@ -69,28 +77,31 @@ def request_restore(
             f"are alive, found none for rank {', '.join(map(str, snapshot.missing))}",
             code="snapshot-incomplete",
         )
-    layout = layouts.parsed(layouts.get_layout(session, sha256=order.layout_sha256))
+    layout = layouts.known_layout(session, sha256=order.layout_sha256)
     assignments = _assign(session, snapshot=snapshot, layout=layout)
     restore = _restore(order, snapshot=snapshot, by=by)
     if retry_of is not None:
         restore.retry_of_id, restore.try_number = retry_of.id, retry_of.try_number + 1
     restore.attempts = [_attempt(assignment, number=restore.try_number) for assignment in assignments]
-    repository.add_restore(session, restore=restore)
     again = "" if retry_of is None else f", tries {retry_of.id} again ({restore.try_number})"
-    detail = f"requested by {by}{again}"
-    repository.add_event(session, restore_id=restore.id, kind="requested", detail=detail, rank=None)
+    event = RestoreEvent(restore_id=restore.id, kind="requested", detail=f"requested by {by}{again}")
+    if not repository.add_order(session, restore=restore, event=event):
+        raise NotFound(f"layout {order.layout_sha256}: not registered")
     ledger.record(
         session,
         kind="restore-requested",
         by=by,
-        rows={"restore.order": [restore], "rank_attempt.order": restore.attempts},
+        rows={"restore.order": [restore.id], "rank_attempt.order": [one.id for one in restore.attempts]},
         facts={"restore": str(restore.id), "ranks": restore.rank_count, "try": restore.try_number},
     )
-    return restore
+    return Ordered(restore=restore, event=event)
 
 
 def _restore(order: RestoreOrder, *, snapshot: Snapshot, by: str) -> Restore:
     return Restore(
+        id=uuid4(),
+        state="waiting",
+        epoch=0,
         created_by=by,
         context_digest=snapshot.context_digest,
         rank_zero_storage_key=snapshot.rank_zero_storage_key,
@@ -104,6 +115,8 @@ def _restore(order: RestoreOrder, *, snapshot: Snapshot, by: str) -> Restore:
 
 def _attempt(assignment: RankAssignment, *, number: int) -> RankAttempt:
     return RankAttempt(
+        id=uuid4(),
+        state="waiting",
         rank=assignment.rank,
         number=number,
         device=assignment.device,
@@ -116,13 +129,10 @@ def _attempt(assignment: RankAssignment, *, number: int) -> RankAttempt:
 
 def _assign(session: Session, *, snapshot: Snapshot, layout: PageLayout) -> list[RankAssignment]:
     """Give every rank a device of a node that holds its part, in the order of ranks and device names."""
-    free: dict[UUID, list[Device]] = {}
+    usable = [snapshot.usable(rank) for rank in range(snapshot.rank_count)]
+    free = nodes.devices_of_nodes(session, node_ids={place.node_id for places in usable for place in places})
     assignments = []
-    for rank in range(snapshot.rank_count):
-        places = snapshot.usable(rank)
-        for place in places:
-            if place.node_id not in free:
-                free[place.node_id] = nodes.devices_of_node(session, node_id=place.node_id)
+    for rank, places in enumerate(usable):
         chosen = next((place for place in places if free[place.node_id]), None)
         if chosen is None:
             raise _too_few_devices(rank, places=places, rank_count=snapshot.rank_count)

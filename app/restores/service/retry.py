@@ -10,10 +10,10 @@ from app.ledger import service as ledger
 from app.models import Restore
 from app.restores import repository
 from app.restores.service.cancellation import locked_restore
-from app.restores.service.request import RestoreOrder, request_restore
+from app.restores.service.request import Ordered, RestoreOrder, request_restore
 
 
-def retry_restore(session: Session, *, restore_id: UUID, by: str, settings: Settings) -> Restore:
+def retry_restore(session: Session, *, restore_id: UUID, by: str, settings: Settings) -> Ordered:
     """Order what a restore ordered once more, planned anew on the nodes that are alive now.
 
     Raises:
@@ -29,7 +29,10 @@ def retry_restore(session: Session, *, restore_id: UUID, by: str, settings: Sett
         rank_zero_storage_key=restore.rank_zero_storage_key,
         resident_s=restore.resident_s,
     )
-    newer = request_restore(session, order=order, by=by, silence_s=settings.node_silence_s, retry_of=restore)
+    ordered = request_restore(
+        session, order=order, by=by, silence_s=settings.node_silence_s, retry_of=restore
+    )
+    newer = ordered.restore
     detail = f"as {newer.id}, try {newer.try_number} of {settings.try_limit}, by {by}"
     event = repository.add_event(session, restore_id=restore.id, kind="retried", detail=detail, rank=None)
     ledger.record(
@@ -39,7 +42,7 @@ def retry_restore(session: Session, *, restore_id: UUID, by: str, settings: Sett
         rows={"restore_event": [event]},
         facts={"restore": str(restore.id), "as": str(newer.id)},
     )
-    return newer
+    return ordered
 
 
 def _check_retryable(session: Session, *, restore: Restore, try_limit: int) -> None:

@@ -1,17 +1,18 @@
 """SQL of restores, rank attempts, events and readbacks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Row, Select, bindparam, func, or_, select, text, tuple_
+from sqlalchemy import Row, Select, func, or_, select, tuple_
 from sqlalchemy import Sequence as DatabaseSequence
-from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.models import Device, RankAttempt, RankReadback, Readback, Restore, RestoreEvent
+from app.restores.repository.orders import add_order as add_order
+from app.restores.repository.words import Told as Told
+from app.restores.repository.words import ask as ask
+from app.restores.repository.words import beat as beat
 from app.web.paging import Cursor, Total, count_rows
 
 _fencing_token = DatabaseSequence("fencing_token")
@@ -30,11 +31,6 @@ def lock_admission(session: Session) -> None:
 
 def next_token(session: Session) -> int:
     return session.execute(select(_fencing_token.next_value())).scalar_one()
-
-
-def add_restore(session: Session, *, restore: Restore) -> None:
-    session.add(restore)
-    session.flush()
 
 
 def add_event(
@@ -57,12 +53,11 @@ def get_restore(session: Session, *, restore_id: UUID) -> Restore | None:
 
 def lock_restore(session: Session, *, restore_id: UUID) -> Restore | None:
     """The restore and its attempts as they are once this transaction holds its row."""
-    query = select(Restore).where(Restore.id == restore_id).with_for_update(of=Restore)
-    if session.scalars(query).one_or_none() is None:
-        return None
-    # Without the reports: a word of one rank would read the documents of all of them.
-    fresh = select(Restore).options(_with_devices).where(Restore.id == restore_id)
-    return session.scalars(fresh.execution_options(populate_existing=True)).one_or_none()
+    # The attempts are asked for once the row is held. Without the reports: a word of one rank would read the
+    # documents of all of them.
+    query = select(Restore).options(_with_devices).where(Restore.id == restore_id)
+    query = query.with_for_update(of=Restore).execution_options(populate_existing=True)
+    return session.scalars(query).one_or_none()
 
 
 def lock_restore_of(session: Session, *, attempt_id: UUID, exclusive: bool = True) -> UUID | None:
@@ -290,67 +285,3 @@ def overdue_readbacks(session: Session, *, created_before: datetime) -> list[UUI
     """In the order in which `lock_open_readbacks` locks those of one restore."""
     query = select(Readback.id).where(Readback.ended_at.is_(None), Readback.created_at < created_before)
     return list(session.scalars(query.order_by(Readback.id)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What a worker is told of its restore."""
-
-    decision: str | None
-    epoch: int
-    outcome: str | None
-
-
-# What rank workers say most, in one statement each, as text: building it costs more than asking it. Where a
-# condition does not hold nothing happens, and `attempts` finds out which it was. A lease counts from when the
-# row is held: clock_timestamp(), not the statement's start.
-_BEAT: Final = text(
-    """
-    UPDATE rank_attempt AS a
-       SET lease_expires_at = clock_timestamp() + make_interval(secs => :lease_s),
-           state = CASE a.state WHEN 'claimed' THEN 'running' ELSE a.state END,
-           progress = coalesce(:progress, a.progress),
-           retract_heard_at = CASE r.decision WHEN 'retract'
-                              THEN coalesce(a.retract_heard_at, clock_timestamp())
-                              ELSE a.retract_heard_at END
-      FROM restore AS r, device AS d, node AS n
-     WHERE a.id = :attempt_id AND a.token = :token AND a.ended_at IS NULL
-       AND a.lease_expires_at >= clock_timestamp()
-       AND r.id = a.restore_id AND d.id = a.device_id AND n.id = d.node_id AND n.name = :node
-    RETURNING r.decision, r.epoch, r.outcome
-    """
-).bindparams(bindparam("progress", type_=JSONB(none_as_null=True)))
-
-_ASK: Final = text(
-    """
-    SELECT r.decision, r.epoch, r.outcome
-      FROM rank_attempt AS a
-      JOIN restore AS r ON r.id = a.restore_id
-      JOIN device AS d ON d.id = a.device_id
-      JOIN node AS n ON n.id = d.node_id
-     WHERE a.id = :attempt_id AND a.token = :token AND n.name = :node
-       AND (r.decision IS DISTINCT FROM 'retract' OR a.ended_at IS NOT NULL
-            OR a.retract_heard_at IS NOT NULL)
-    """
-)
-
-
-def beat(
-    session: Session,
-    *,
-    attempt_id: UUID,
-    token: int,
-    node: str | None,
-    progress: dict[str, Any] | None,
-    lease_s: float,
-) -> Told | None:
-    """Renew a lease, and note that a retraction was told; None if that is not all there is to it."""
-    given = {"attempt_id": attempt_id, "token": token, "node": node, "lease_s": lease_s, "progress": progress}
-    row = session.execute(_BEAT, given).one_or_none()
-    return None if row is None else Told(decision=row.decision, epoch=row.epoch, outcome=row.outcome)
-
-
-def ask(session: Session, *, attempt_id: UUID, token: int, node: str | None) -> Told | None:
-    """What is decided; None if the question is not in order, or the answer has to be noted."""
-    row = session.execute(_ASK, {"attempt_id": attempt_id, "token": token, "node": node}).one_or_none()
-    return None if row is None else Told(decision=row.decision, epoch=row.epoch, outcome=row.outcome)
