@@ -38,6 +38,7 @@ from app.web.head import HeadAsGet
 from app.web.headers import ResponseHeaders
 from app.web.lanes import open_lanes
 from app.web.openapi import install_openapi
+from app.web.paging import SHORTEST_PAGE_SECRET
 from app.web.problems import install_problems
 from app.web.query import known_query
 from app.web.ratelimit import RateLimits
@@ -114,10 +115,20 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _page_secret(settings: Settings) -> bytes:
-    """Replicas share the file; without one, page tokens live as long as the process."""
+    """Replicas share the file; without one, page tokens live as long as the process.
+
+    Raises:
+        ValueError: the file holds too little to be a secret.
+    """
     if settings.secret_key_file is None:
         return secrets.token_bytes(32)
-    return settings.secret_key_file.read_bytes().strip()
+    secret = settings.secret_key_file.read_bytes().strip()
+    if len(secret) < SHORTEST_PAGE_SECRET:
+        raise ValueError(
+            f"SPARKGATE_SECRET_KEY_FILE {settings.secret_key_file}: expected at least {SHORTEST_PAGE_SECRET} "
+            f"bytes, found {len(secret)}"
+        )
+    return secret
 
 
 def _add_health(app: FastAPI, *, database: Database) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ from app.db.session import Database
 from app.ledger.service.signing import create_key_file
 from app.processes import write_private
 from app.web.auth import PRESETS
+from app.web.paging import SHORTEST_PAGE_SECRET
 
 LOGIN_NAME: Final = "admin"
 CREDENTIALS_FILE: Final = "credentials.json"
@@ -34,13 +35,15 @@ def bootstrap_local(database: Database, *, home: Path, node: str) -> LocalCreden
     """Create the local credentials once, or read those of an earlier start.
 
     The file holds secrets, is written before the database commits and is readable by its owner only. If
-    it is lost, new secrets replace the old ones; if the database is new, so are they.
+    it is lost, new secrets replace the old ones; if the database is new, so are they. What an earlier version
+    kept elsewhere is brought to its place.
     """
     path = home / CREDENTIALS_FILE
     known = _read(path)
-    if known is not None and _still_good(database, credentials=known):
-        return known
-    return _create(database, home=home, node=node)
+    if known is None or not _still_good(database, credentials=known, node=node):
+        return _create(database, home=home, node=node)
+    _heal_page_secret(Path(known.page_secret_file))
+    return _with_key_in_place(known, home=home, node=node)
 
 
 def ensure_ledger_key(home: Path, *, origin: str | None) -> Path:
@@ -57,16 +60,37 @@ def _read(path: Path) -> LocalCredentials | None:
         return None
 
 
-def _still_good(database: Database, *, credentials: LocalCredentials) -> bool:
+def _still_good(database: Database, *, credentials: LocalCredentials, node: str) -> bool:
+    try:
+        node_key = Path(credentials.node_key_file).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return False
     with database.reading() as session:
-        node_key = Path(credentials.node_key_file)
+        of_node = service.authenticate_key(session, text=node_key)
         return (
             service.has_account(session, name=credentials.login_name)
             and service.authenticate_key(session, text=credentials.api_key) is not None
-            and node_key.is_file()
-            and service.authenticate_key(session, text=node_key.read_text(encoding="ascii").strip())
-            is not None
+            and of_node is not None
+            and of_node.node_name == node
         )
+
+
+def _heal_page_secret(path: Path) -> None:
+    """A lost one only ends the page tokens that are out; without one the web process would not start."""
+    if not path.is_file() or len(path.read_bytes().strip()) < SHORTEST_PAGE_SECRET:
+        write_private(path, text=secrets.token_hex(32))
+
+
+def _with_key_in_place(known: LocalCredentials, *, home: Path, node: str) -> LocalCredentials:
+    """Earlier versions kept the node's key beside the others, where its container does not look any more."""
+    before, place = Path(known.node_key_file), home / NODE_KEYS_FOLDER / f"{node}.key"
+    if before == place:
+        return known
+    moved = replace(known, node_key_file=str(place))
+    write_private(place, text=before.read_text(encoding="ascii"))
+    write_private(home / CREDENTIALS_FILE, text=json.dumps(asdict(moved)))
+    before.unlink()
+    return moved
 
 
 def _create(database: Database, *, home: Path, node: str) -> LocalCredentials:

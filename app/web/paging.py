@@ -20,6 +20,8 @@ from app.errors import BadRequest
 DEFAULT_SIZE: Final = 50
 LARGEST_SIZE: Final = 200
 DIGEST_DIGITS: Final = 64
+# In bytes: whoever guesses it writes page tokens.
+SHORTEST_PAGE_SECRET: Final = 16
 # So far a list is counted; beyond that it has "1000+" rows, however many.
 COUNTED: Final = 1000
 

@@ -1,5 +1,7 @@
 """Accounts, keys and sessions."""
 
+import json
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -128,3 +130,37 @@ def test_bootstrap_is_made_once_and_heals_what_is_lost(database: Database, tmp_p
         node = service.authenticate_key(session, text=Path(second.node_key_file).read_text())
         assert node is not None
         assert node.node_name == "local"
+
+
+def test_home_of_the_version_before_is_brought_up_to_date(database: Database, tmp_path: Path) -> None:
+    """Its node key lay beside the other keys, where a node's container does not look any more."""
+    made = bootstrap_local(database, home=tmp_path, node="local")
+    place, before = tmp_path / "node-keys/local.key", tmp_path / "node-local.key"
+    key = place.read_text()
+    place.rename(before)
+    place.parent.rmdir()
+    old = replace(made, node_key_file=str(before))
+    (tmp_path / "credentials.json").write_text(json.dumps(asdict(old)))
+    (tmp_path / "page.key").unlink()
+    assert bootstrap_local(database, home=tmp_path, node="local") == made
+    assert (place.read_text(), place.stat().st_mode & 0o777) == (key, 0o600)
+    assert not before.exists()
+    assert len((tmp_path / "page.key").read_bytes()) == 64
+    assert bootstrap_local(database, home=tmp_path, node="local") == made
+
+
+def test_key_of_another_node_name_is_replaced(database: Database, tmp_path: Path) -> None:
+    bootstrap_local(database, home=tmp_path, node="local")
+    renamed = bootstrap_local(database, home=tmp_path, node="desk")
+    with database.reading() as session:
+        node = service.authenticate_key(session, text=Path(renamed.node_key_file).read_text())
+    assert node is not None
+    assert node.node_name == "desk"
+
+
+def test_bytes_where_a_key_should_be_are_replaced(database: Database, tmp_path: Path) -> None:
+    bootstrap_local(database, home=tmp_path, node="local")
+    (tmp_path / "node-keys/local.key").write_bytes(b"\xff\xfe")
+    healed = bootstrap_local(database, home=tmp_path, node="local")
+    with database.reading() as session:
+        assert service.authenticate_key(session, text=Path(healed.node_key_file).read_text()) is not None

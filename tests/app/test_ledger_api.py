@@ -238,6 +238,20 @@ def test_a_key_file_is_made_once(settings: Settings, tmp_path: Path) -> None:
     assert own.name.startswith("sparkgate.local/")
 
 
+def test_two_processes_that_make_a_key_at_once_make_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second has looked before the first was done; its key would make the first one worthless."""
+    path = tmp_path / "ledger.key"
+    monkeypatch.setattr(Path, "exists", lambda _: False)
+    assert create_key_file(path, origin=None)
+    first = path.read_text()
+    assert create_key_file(path, origin=None) is False
+    assert path.read_text() == first
+    assert [found.name for found in tmp_path.iterdir()] == ["ledger.key"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_key_of_another_log_and_no_key_are_refused(settings: Settings, tmp_path: Path) -> None:
     other = settings.model_copy(update={"ledger_origin": "example.org/other"})
     with pytest.raises(LedgerKeyError, match=r"expected the key of example\.org/other"):

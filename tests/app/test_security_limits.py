@@ -162,3 +162,14 @@ def test_no_settings_text_shows_a_secret(settings: Settings) -> None:
         update={"database_url": type(settings.database_url)("postgresql://u:hunter2@h/d")}  # type: ignore[misc]
     )
     assert "hunter2" not in repr(secret) + str(secret.model_dump())
+
+
+@pytest.mark.parametrize("secret", [b"", b"\n", b"fifteen bytes.."])
+def test_a_page_secret_that_can_be_guessed_is_none(
+    settings: Settings, database: Database, messages: RecordedMessages, tmp_path: Path, secret: bytes
+) -> None:
+    """With an empty one anybody could write page tokens."""
+    (tmp_path / "page.key").write_bytes(secret)
+    changed = settings.model_copy(update={"secret_key_file": tmp_path / "page.key"})
+    with pytest.raises(ValueError, match="expected at least 16 bytes"):
+        create_app(changed, database=database, messages=messages)
