@@ -8,9 +8,10 @@ from uuid import uuid4
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 
 from app.config import Settings
-from app.db.session import Database
+from app.db.session import Database, before_commit
 from app.main import create_app
 from app.web.body import LARGEST_BODY_BYTES
 from app.web.problems import MEDIA_TYPE, PROBLEMS
@@ -257,12 +258,14 @@ def test_client_is_never_told_of_a_row_that_was_not_committed(
 
         @staticmethod
         def _failing(inner: Any) -> Any:
+            def fail(_session: Session) -> None:
+                raise OperationalError("COMMIT", {}, Exception("connection lost"))
+
             @contextmanager
             def run() -> Any:
                 with inner as session:
                     yield session
-                    session.rollback()
-                raise OperationalError("COMMIT", {}, Exception("connection lost"))
+                    before_commit(session, fail)
 
             return run()
 
