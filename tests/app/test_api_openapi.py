@@ -134,6 +134,8 @@ def test_what_was_made_links_to_where_it_is_read(document: dict[str, Any]) -> No
         "register_layout": "get_layout",
         "register_source": "get_source",
         "register_image": "get_image",
+        "append_receipt": "get_receipt",
+        "declare_receipts": "get_declaration",
         "request_restore": "get_restore",
         "request_readback": "get_readback",
     }
