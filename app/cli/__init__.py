@@ -6,11 +6,14 @@ import typer
 
 from app.cli.accounts import accounts_app
 from app.cli.bootstrap import bootstrap
+from app.cli.declare import declare
 from app.cli.demo import demo
+from app.cli.import_documents import import_documents
 from app.cli.keys import keys_app
 from app.cli.ledger import ledger_app
 from app.cli.migrate import migrate
 from app.cli.receipt import receipt_app
+from app.cli.rejudge import rejudge
 from app.cli.restore import restore_app
 from app.cli.source import source_app
 from app.cli.store import store_app
@@ -30,6 +33,9 @@ cli.command()(demo)
 cli.command()(migrate)
 cli.command()(bootstrap)
 cli.command()(worker)
+cli.command("import")(import_documents)
+cli.command("rejudge")(rejudge)
+cli.command("declare")(declare)
 cli.add_typer(store_app, name="store")
 cli.add_typer(restore_app, name="restore")
 cli.add_typer(receipt_app, name="receipt")

@@ -48,16 +48,34 @@ class ApiClient:
         sent = content if content is not None else (json.dumps(body).encode() if body is not None else None)
         return self._answer("POST", path, content=sent, headers=headers)
 
-    def _answer(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+    def send(
+        self, method: str, path: str, *, params: dict[str, str], content: bytes
+    ) -> tuple[int, dict[str, str], dict[str, Any]]:
+        """Status, headers and body of an answer, whatever it is; may be called from several threads.
+
+        Raises:
+            ApiError: not reachable, or something else answered.
+        """
+        response = self._response(method, path, params=params, content=content)
         try:
-            response = self._http.request(method, path, **arguments)
+            body = response.json()
+        except ValueError as error:
+            raise ApiError(_problem_text(response)) from error
+        return response.status_code, dict(response.headers), cast(dict[str, Any], body)
+
+    def _answer(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+        response = self._response(method, path, **arguments)
+        if response.is_success:
+            return cast(dict[str, Any], response.json())
+        raise ApiError(_problem_text(response))
+
+    def _response(self, method: str, path: str, **arguments: Any) -> httpx2.Response:
+        try:
+            return self._http.request(method, path, **arguments)
         except httpx2.TransportError as error:
             raise ApiError(
                 f"{self.base_url}: expected an answer, found {type(error).__name__}: {error}"
             ) from error
-        if response.is_success:
-            return cast(dict[str, Any], response.json())
-        raise ApiError(_problem_text(response))
 
 
 def _problem_text(response: httpx2.Response) -> str:

@@ -1,0 +1,187 @@
+"""``sparkgate import``: folders of evidence documents into a running sparkgate, through its API.
+
+Through the API and not beside it: one way in, with the same checks and the importer's name. The same bytes
+again change nothing, so an import that was cut off is simply run again.
+"""
+
+import json
+import time
+from collections import Counter, deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from app.cli.client import ApiClient, ApiError, fail, open_api
+from app.cli.import_folder import FoundFile, UnreadableIndex, files_of
+from app.cli.progress import progress_line
+from app.cli.receipt_lines import printable
+from app.config import Settings
+from app.core.qualify.document import MAX_RECEIPT_BYTES
+
+# Refusals beyond this are counted, not listed.
+MOST_LISTED: Final = 1000
+TRIES: Final = 5
+_FIRST_WAIT_S: Final = 0.5
+_AGAIN: Final = (429, 503)
+
+
+@dataclass(slots=True)
+class Summary:
+    """What an import did."""
+
+    new: int = 0
+    known: int = 0
+    refused: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    refusals: list[dict[str, str]] = field(default_factory=list)
+
+    @property
+    def files(self) -> int:
+        return self.new + self.known + self.refused
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "files": self.files,
+            "new": self.new,
+            "known": self.known,
+            "refused": self.refused,
+            "outcomes": dict(sorted(self.outcomes.items())),
+            "refusals": self.refusals,
+        }
+
+
+def import_documents(
+    paths: Annotated[list[Path], typer.Argument(help="Documents, or folders of *.json.")],
+    repository: Annotated[
+        str | None, typer.Option(help="Repository the paths are of; their paths in it are those given.")
+    ] = None,
+    commit: Annotated[str, typer.Option(help="Commit they were read at, 7 to 40 digits.")] = "",
+    jobs: Annotated[int, typer.Option(min=1, max=16, help="Documents under way at a time.")] = 2,
+    url: Annotated[str | None, typer.Option(help="Address of the control plane.")] = None,
+    api_key_file: Annotated[Path | None, typer.Option(help="File with an API key.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """Import evidence documents and judge them; run it again to go on where it stopped.
+
+    A folder with an INDEX.json is imported as that names its files' places.
+    Exit codes: 0 everything is in, 1 some documents were refused, 2 usage, or no answer.
+    """
+    summary = Summary()
+    try:
+        api = open_api(Settings(), url=url, api_key_file=api_key_file)
+        with progress_line("import") as say:
+            for done in _sent(api, files_of(paths, repository=repository, commit=commit), jobs=jobs):
+                _count(summary, *done)
+                say(f"{summary.files} documents, {summary.refused} refused")
+    except (ApiError, OSError, UnreadableIndex) as error:
+        fail(error, as_json=as_json, status=2)
+    if as_json:
+        typer.echo(json.dumps(summary.document()))
+    else:
+        _print(summary)
+    raise typer.Exit(1 if summary.refused else 0)
+
+
+Done = tuple[FoundFile, int, dict[str, Any]]
+
+
+def _sent(api: ApiClient, files: Iterator[FoundFile], *, jobs: int) -> Iterator[Done]:
+    """Every file sent, at most `jobs` at a time and no more in memory; versions of one path one after the
+    other, since the order they come in is their order."""
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        under_way: deque[tuple[FoundFile, Future[Done]]] = deque()
+        for file in files:
+            while len(under_way) >= jobs or any(_same_path(file, other) for other, _ in under_way):
+                yield under_way.popleft()[1].result()
+            under_way.append((file, pool.submit(_send, api, file)))
+        while under_way:
+            yield under_way.popleft()[1].result()
+
+
+def _same_path(one: FoundFile, other: FoundFile) -> bool:
+    mine, theirs = one.place, other.place
+    return (
+        mine is not None
+        and theirs is not None
+        and ((mine.repository, mine.path) == (theirs.repository, theirs.path))
+    )
+
+
+def _send(api: ApiClient, file: FoundFile) -> Done:
+    """Send one document; again where the control plane is busy or away for a moment.
+
+    Raises:
+        ApiError: it does not answer, or does not let us.
+    """
+    with file.path.open("rb") as stream:
+        raw = stream.read(MAX_RECEIPT_BYTES + 1)
+    parameters = file.place.parameters() if file.place else {}
+    wait_s = _FIRST_WAIT_S
+    for attempt in range(1, TRIES + 1):
+        try:
+            status, headers, body = api.send("POST", "/api/v1/receipts", params=parameters, content=raw)
+        except ApiError:
+            if attempt == TRIES:
+                raise
+        else:
+            if status in (401, 403):
+                raise ApiError(f"{status} {body.get('code')}: {body.get('detail')}")
+            if status not in _AGAIN or attempt == TRIES:
+                return file, status, body
+            wait_s = max(wait_s, float(headers.get("retry-after", 0)))
+        time.sleep(wait_s)
+        wait_s *= 2
+    raise ApiError(f"{file.path}: no answer after {TRIES} tries")
+
+
+def _count(summary: Summary, file: FoundFile, status: int, body: dict[str, Any]) -> None:
+    if status in (200, 201):
+        summary.new += status == 201
+        summary.known += status == 200
+        summary.outcomes[_outcome(body)] += 1
+        return
+    if status >= 500:
+        raise ApiError(f"{file.path}: {status} {body.get('code')}: {body.get('detail')}")
+    summary.refused += 1
+    if len(summary.refusals) < MOST_LISTED:
+        pointer = next((one["pointer"] for one in body.get("errors", [])), "")
+        summary.refusals.append(
+            {
+                "file": str(file.path),
+                "code": str(body.get("code")),
+                "pointer": pointer,
+                "detail": str(body.get("detail")),
+            }
+        )
+
+
+def _outcome(body: dict[str, Any]) -> str:
+    """The whole receipt's outcome for what its schema speaks about."""
+    whole = [one for one in body["verdicts"] if one["kind"] == "receipt"]
+    main = next((one for one in whole if one["capability"] == body["capability"]), None)
+    chosen = main or next(iter(whole), None)
+    return "none" if chosen is None else str(chosen["outcome"])
+
+
+def _print(summary: Summary) -> None:
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console.print(
+        f"{summary.files} documents: {summary.new} new, {summary.known} known, {summary.refused} refused"
+    )
+    table = Table("outcome", "documents")
+    for outcome, count in summary.outcomes.most_common():
+        table.add_row(outcome, str(count))
+    if summary.outcomes:
+        console.print(table)
+    for code, group in groupby(
+        sorted(summary.refusals, key=lambda one: one["code"]), lambda one: one["code"]
+    ):
+        for one in list(group)[:20]:
+            console.print(printable(f"refused {code}  {one['file']}  {one['pointer']}  {one['detail']}"))

@@ -1,0 +1,115 @@
+"""Documents of folders for an import, one after the other, with the place each stood in.
+
+Memory does not grow with a folder: names are read a directory at a time. An ``INDEX.json`` in a folder names
+the repository, path and commit of its files; it is read as a whole, 64 MiB at most.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+INDEX_NAME: Final = "INDEX.json"
+LARGEST_INDEX_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a document stood: what the API takes as ``repository``, ``path``, ``commit``."""
+
+    repository: str
+    path: str
+    commit: str = ""
+
+    def parameters(self) -> dict[str, str]:
+        said = {"repository": self.repository, "path": self.path}
+        return {**said, "commit": self.commit} if self.commit else said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFile:
+    """One file to import."""
+
+    path: Path
+    place: Place | None
+
+
+class UnreadableIndex(Exception):
+    """An INDEX.json that names no files."""
+
+
+def files_of(paths: Sequence[Path], *, repository: str | None, commit: str) -> Iterator[FoundFile]:
+    """Every document of the paths: files as they are, ``*.json`` of folders in the order of their names.
+
+    Args: repository: of files that no index names; their path is that under the folder given.
+
+    Raises:
+        FileNotFoundError: a path is not there.
+        UnreadableIndex: an index is not of the form expected.
+    """
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: expected a file or a folder, found nothing")
+    for path in paths:
+        if path.is_file():
+            place = Place(repository=repository, path=path.name, commit=commit) if repository else None
+            yield FoundFile(path=path, place=place)
+        elif (path / INDEX_NAME).is_file():
+            yield from _indexed(path)
+        else:
+            yield from _walked(path, repository=repository, commit=commit)
+
+
+def _walked(folder: Path, *, repository: str | None, commit: str) -> Iterator[FoundFile]:
+    for path in _json_files(folder):
+        under = path.relative_to(folder).as_posix()
+        place = Place(repository=repository, path=under, commit=commit) if repository else None
+        yield FoundFile(path=path, place=place)
+
+
+def _json_files(folder: Path) -> Iterator[Path]:
+    """Depth first, nothing followed that is a link."""
+    with os.scandir(folder) as entries:
+        here = sorted(
+            (entry.name, entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False))
+            for entry in entries
+        )
+    for name, is_folder, is_file in here:
+        if is_folder and name != ".git":
+            yield from _json_files(folder / name)
+        elif is_file and name.endswith(".json"):
+            yield folder / name
+
+
+def _indexed(folder: Path) -> Iterator[FoundFile]:
+    """What the index names: replaced versions first, so that the newest of a path comes last."""
+    entries = _index(folder / INDEX_NAME)
+    for replaced in (True, False):
+        for entry in entries:
+            if bool(entry.get("superseded")) is replaced:
+                path = folder / str(entry["file"])
+                inside = path.resolve().is_relative_to(folder.resolve())
+                if not inside:
+                    raise UnreadableIndex(f"{folder / INDEX_NAME}: {entry['file']} lies outside the folder")
+                yield FoundFile(path=path, place=_place(entry))
+
+
+def _place(entry: dict[str, Any]) -> Place | None:
+    repository, path = entry.get("repo"), entry.get("path")
+    if not isinstance(repository, str) or not isinstance(path, str):
+        return None
+    return Place(repository=repository, path=path, commit=str(entry.get("commit") or ""))
+
+
+def _index(path: Path) -> list[dict[str, Any]]:
+    if path.stat().st_size > LARGEST_INDEX_BYTES:
+        raise UnreadableIndex(f"{path}: expected at most {LARGEST_INDEX_BYTES} bytes")
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))["files"]
+        if all(isinstance(entry["file"], str) for entry in entries):
+            return list(entries)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnreadableIndex(f"{path}: expected files with their places, found {error}") from error
+    raise UnreadableIndex(f"{path}: expected files with their places")
