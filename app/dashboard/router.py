@@ -5,12 +5,18 @@ from fastapi import APIRouter, FastAPI
 from app.dashboard import (
     assets,
     cancel,
+    compare,
+    declare,
     docs,
+    image,
     images,
     ledger,
     login,
     node,
     overview,
+    qualified,
+    receipt,
+    receipts,
     restore,
     restores,
     snapshots,
@@ -18,8 +24,27 @@ from app.dashboard import (
 )
 from app.dashboard.errors import install_page_errors
 
-# `start` stands before `restore`: /restores/new is not a restore called new.
-_PAGES = (overview, login, restores, start, restore, cancel, snapshots, images, ledger, node, docs, assets)
+# `start` stands before `restore`: /restores/new is no restore called new; likewise `compare` and `image`.
+_PAGES = (
+    overview,
+    login,
+    restores,
+    start,
+    restore,
+    cancel,
+    snapshots,
+    images,
+    compare,
+    image,
+    qualified,
+    declare,
+    receipts,
+    receipt,
+    ledger,
+    node,
+    docs,
+    assets,
+)
 
 
 def install_dashboard(app: FastAPI) -> None:

@@ -1,0 +1,70 @@
+"""One receipt: what was read from it beside its bytes, and what the rules make of it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from app.core.qualify.document import read_document
+from app.core.qualify.extract import document_facts
+from app.dashboard import queries_evidence
+from app.dashboard.access import ImagesVisitor
+from app.dashboard.parsed_facts import fact_groups
+from app.dashboard.rank_bars import PHASES, time_chart
+from app.dashboard.raw_text import anchor_of, raw_text
+from app.dashboard.templating import page
+from app.dashboard.verdict_view import VerdictView
+from app.dashboard.verdict_words import CAUSES, GRADES, OUTCOMES, STATES, code_words
+from app.db.session import database_time
+from app.receipts import service as receipts
+from app.verdicts.service import current
+from app.web.auth import Scope
+from app.web.deps import ReadSession
+
+router = APIRouter(prefix="/receipts", include_in_schema=False)
+
+Digest = Annotated[str, Path(pattern="^[0-9a-f]{64}$")]
+WORDS = {"outcomes": OUTCOMES, "states": STATES, "grades": GRADES, "causes": CAUSES, "code": code_words}
+
+
+@router.get("/{sha256}")
+def show_receipt(
+    sha256: Digest,
+    request: Request,
+    session: ReadSession,
+    login: ImagesVisitor,
+    at: Annotated[str | None, Query(max_length=2000)] = None,
+) -> Response:
+    """`at` is a JSON pointer: the place is marked, or what is nearest to it."""
+    receipt = receipts.get_receipt(session, sha256=sha256)
+    raw = receipts.raw_bytes(session, sha256=sha256)
+    facts = document_facts(read_document(raw))
+    verdicts = current.verdicts_of_receipt(session, sha256=sha256)
+    return page(
+        request,
+        "receipt.html",
+        login=login,
+        now=database_time(session),
+        receipt=receipt,
+        text=raw_text(raw, asked=at),
+        groups=fact_groups(facts),
+        chart=time_chart(facts.timings),
+        phases=PHASES,
+        anchor=anchor_of,
+        views=[VerdictView(row=row) for row in verdicts if row.kind == "receipt"],
+        cases=[VerdictView(row=row) for row in verdicts if row.kind == "case"],
+        scopes=queries_evidence.scopes_of_receipt(session, sha256=sha256),
+        declarations=queries_evidence.declarations_of_receipt(session, sha256=sha256),
+        words=WORDS,
+        may_declare=login.principal.may(Scope.IMAGES_WRITE),
+    )
+
+
+@router.get("/{sha256}/bytes")
+def give_bytes(sha256: Digest, session: ReadSession, _login: ImagesVisitor) -> Response:
+    """The bytes as they were submitted, to be kept: never shown as a page."""
+    raw = receipts.raw_bytes(session, sha256=sha256)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{sha256}.json"',
+        "Cache-Control": "private, no-store",
+    }
+    return Response(raw, media_type="application/octet-stream", headers=headers)
