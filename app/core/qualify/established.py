@@ -1,6 +1,7 @@
 """What a case shows and what it leaves open, in words (evidence-model §5 last paragraph, §14 item 7)."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from app.core.qualify.facts import Capability
 from app.core.qualify.findings import Gate, GateResult, GateState
@@ -8,6 +9,8 @@ from app.core.qualify.gates import Span
 from app.core.qualify.rules.rule import Judged
 from app.core.qualify.values import Fact, Found
 
+MOST_STATEMENTS = 100
+"""So many sentences of a document stand in a verdict; all of them are in its facts."""
 _SUBJECTS = {
     Gate.STRUCTURAL: "restore on every rank",
     Gate.PLACEMENT: "fence before placement",
@@ -88,6 +91,5 @@ def _is_named(gate: GateResult) -> bool:
 
 
 def _own(judged: Judged, *, establishes: bool) -> Iterator[str]:
-    for one in judged.facts.statements:
-        if one.establishes is establishes:
-            yield one.text
+    own = (one.text for one in judged.facts.statements if one.establishes is establishes)
+    yield from islice(own, MOST_STATEMENTS)

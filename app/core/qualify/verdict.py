@@ -26,6 +26,7 @@ from app.core.qualify.rules.rollback import rollback_gate
 from app.core.qualify.rules.rule import Judged, found
 from app.core.qualify.rules.semantic import semantic_gate
 from app.core.qualify.rules.structural import structural_gate
+from app.core.qualify.rules.whole import Whole, whole_of
 from app.core.qualify.ruleset import NEEDS, RULES, ruleset_version
 from app.core.qualify.scope import ScopeKey, scope_of
 from app.core.qualify.surroundings import ALONE, Surroundings
@@ -87,12 +88,14 @@ def judge_case(
     case: Case,
     around: Surroundings = ALONE,
     deployable_grade: Basis = Basis.SELF_CONSISTENT,
+    whole: Whole | None = None,
 ) -> Verdict:
     """The verdict over one case.
 
     Args: deployable_grade: the weakest grade of evidence with which anything is deployable (§16).
+        whole: ``whole_of(facts)``, where many cases of one document are judged.
     """
-    judged = Judged(facts=facts, case=case, around=around)
+    judged = Judged(facts=facts, case=case, around=around, whole=whole or whole_of(facts))
     claim = declared(judged)
     gates = _gates(judged)
     findings = _ordered([finding for one in RULES for finding in one(judged)])
@@ -119,7 +122,7 @@ def judge_case(
         declared=claim.status,
         gates=gates,
         findings=findings,
-        established=established(judged, gates) if row >= Row.INCOMPLETE else (),
+        established=established(judged, gates) if row >= Row.REJECTED else (),
         not_established=not_established(judged, gates),
         ruleset=ruleset_version(),
     )
@@ -129,10 +132,11 @@ def judge_document(
     facts: DocumentFacts, *, around: Surroundings = ALONE, deployable_grade: Basis = Basis.SELF_CONSISTENT
 ) -> tuple[Verdict, ...]:
     """The verdicts over every case of a document, in its order; a document without cases is one case."""
-    whole = Case(name="document", pointer="", capability=facts.schema.capability, subject=facts.subject)
+    only = Case(name="document", pointer="", capability=facts.schema.capability, subject=facts.subject)
+    whole = whole_of(facts)
     return tuple(
-        judge_case(facts, case=case, around=around, deployable_grade=deployable_grade)
-        for case in facts.cases or (whole,)
+        judge_case(facts, case=case, around=around, deployable_grade=deployable_grade, whole=whole)
+        for case in facts.cases or (only,)
     )
 
 

@@ -8,6 +8,7 @@ from app.core.qualify.facts import Carrier, CarrierLevel, StatusClass
 from app.core.qualify.findings import Finding, Gate
 from app.core.qualify.rules.page_tail import validator_errors
 from app.core.qualify.rules.rule import Judged, found, rule
+from app.core.qualify.rules.whole import MOST_SHOWN
 from app.core.qualify.surroundings import Declaration
 from app.core.qualify.values import Found
 
@@ -45,9 +46,7 @@ def declared(judged: Judged) -> Declared:
         if of_class and not (_of_map(of_class) and claims):
             return Declared(status=status, carriers=of_class, claims=claims)
     silent = _silent(judged)
-    takes = tuple(
-        one for one in judged.facts.carriers if one.level is CarrierLevel.FLAG and one.word == "false"
-    )
+    takes = judged.whole.taking
     unknown = any(word.status is StatusClass.UNKNOWN for word in words)
     if not claims and not unknown:
         return _by_operator(judged)
@@ -123,9 +122,8 @@ def something_stands_in(judged: Judged) -> Iterator[Finding]:
     codes=("ADMISSION_DENIED",),
 )
 def admission_is_not_denied(judged: Judged) -> Iterator[Finding]:
-    for carrier in judged.facts.carriers:
-        if carrier.level is CarrierLevel.ADMISSION and carrier.word == "false":
-            yield found("ADMISSION_DENIED", at=carrier.pointer, value="false")
+    for carrier in judged.whole.denying:
+        yield found("ADMISSION_DENIED", at=carrier.pointer, value="false")
 
 
 @rule(
@@ -136,10 +134,9 @@ def admission_is_not_denied(judged: Judged) -> Iterator[Finding]:
     codes=("NESTED_REJECTION",),
 )
 def parts_were_rejected(judged: Judged) -> Iterator[Finding]:
-    for carrier in judged.facts.carriers:
-        if carrier.level is CarrierLevel.NESTED and carrier.status is StatusClass.NEGATIVE:
-            what = re.sub(r"[^A-Z0-9]+", "_", carrier.word.upper()).strip("_")
-            yield found("NESTED_REJECTION", at=carrier.pointer, value=carrier.word, detail=what[:60])
+    for carrier in judged.whole.nested_rejections[:MOST_SHOWN]:
+        what = re.sub(r"[^A-Z0-9]+", "_", carrier.word.upper()).strip("_")
+        yield found("NESTED_REJECTION", at=carrier.pointer, value=carrier.word, detail=what[:60])
 
 
 _BY_CLASS = {
@@ -153,18 +150,13 @@ _BY_CLASS = {
 
 def _words(judged: Judged) -> tuple[Carrier, ...]:
     """Every word that may enter the class of this case."""
-    whole = tuple(one for one in judged.facts.carriers if one.level is CarrierLevel.DOCUMENT)
-    return whole + judged.case.carriers + _map_words(judged)
+    return judged.whole.words + judged.case.carriers + _map_words(judged)
 
 
 def _map_words(judged: Judged) -> tuple[Carrier, ...]:
     """The keys of a status map about this capability; where keys name
     sizes, a case that names one is spoken of by its own key only."""
-    words = tuple(
-        one
-        for one in judged.facts.carriers
-        if one.level is CarrierLevel.MAP and one.capability is judged.capability
-    )
+    words = tuple(one for one in judged.whole.of_map if one.capability is judged.capability)
     sizes = set(_SIZE.findall(judged.case.name))
     if not sizes or not any(_SIZE.search(one.key) for one in words):
         return words
@@ -174,11 +166,9 @@ def _map_words(judged: Judged) -> tuple[Carrier, ...]:
 def _silent(judged: Judged) -> bool:
     """Whether a word is missing that others of its kind have: the document's own where its schema has a
     place for one and only a part speaks, or this case's where other cases have theirs (absent before Q)."""
-    whole = [one for one in judged.facts.carriers if one.level in (CarrierLevel.DOCUMENT, CarrierLevel.MAP)]
-    of_document = bool(judged.facts.schema.status_column) and not any(
-        one.pointer.count("/") == 1 or one.level is CarrierLevel.MAP for one in whole
-    )
-    siblings = any(case.carriers for case in judged.facts.cases if case.capability is judged.capability)
+    spoken = judged.whole.of_map or any(one.pointer.count("/") == 1 for one in judged.whole.words)
+    of_document = bool(judged.facts.schema.status_column) and not spoken
+    siblings = judged.capability in judged.whole.speaking
     return of_document or (siblings and not judged.case.carriers)
 
 

@@ -94,8 +94,7 @@ def _cases(judged: Judged) -> tuple[Case, ...]:
     """A restore of a document that also records recoveries is judged with those faults in sight."""
     if judged.capability is Capability.RECOVERY:
         return (judged.case,)
-    others = (one for one in judged.facts.cases if one.capability is Capability.RECOVERY)
-    return (judged.case, *others)
+    return (judged.case, *judged.whole.recoveries)
 
 
 def _with_fault(judged: Judged) -> Case | None:

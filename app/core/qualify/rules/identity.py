@@ -7,6 +7,7 @@ from app.core.qualify.findings import Finding, Gate, GateResult, GateState
 from app.core.qualify.gates import Comparison
 from app.core.qualify.rules.joined import linked
 from app.core.qualify.rules.rule import Judged, elsewhere, found, rule
+from app.core.qualify.rules.whole import MOST_SHOWN
 from app.core.qualify.scope import scope_of
 from app.core.qualify.subject import ImageMention, ImageRole, ModelIdentity
 from app.core.qualify.values import UNMAPPED, Basis, Fact, Found, Gap, Missing
@@ -288,7 +289,7 @@ def _digests(judged: Judged) -> Iterator[tuple[str, Fact[str]]]:
     for one in _comparisons(judged):
         yield "response", one.response_sha256
         yield "prompt", one.prompt_sha256
-    for pin in judged.facts.pins:
+    for pin in judged.whole.malformed_pins[:MOST_SHOWN]:
         yield "pin", pin.sha256
 
 

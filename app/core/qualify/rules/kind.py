@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from app.core.qualify.facts import Capability, Carrier, CarrierLevel, Kind, StatusClass
+from app.core.qualify.facts import Capability, Kind, StatusClass
 from app.core.qualify.findings import Finding, Gate
 from app.core.qualify.gates import RankForm
 from app.core.qualify.rules.rule import Judged, found, rule
@@ -76,9 +76,8 @@ def it_is_about_the_cache(judged: Judged) -> Iterator[Finding]:
 def claims_of_others_are_pointers(judged: Judged) -> Iterator[Finding]:
     if judged.facts.schema.kind is not Kind.PUBLICATION_RECEIPT:
         return
-    claims = [one for one in judged.facts.carriers if _is_pointer(one)]
-    if claims:
-        yield found("POINTER_CLAIMS", at=claims[0].pointer, value=claims[0].word)
+    for one in judged.whole.pointer_claims[:1]:
+        yield found("POINTER_CLAIMS", at=one.pointer, value=one.word)
 
 
 @rule(
@@ -89,7 +88,7 @@ def claims_of_others_are_pointers(judged: Judged) -> Iterator[Finding]:
     codes=("RANK_VALUES_PRESENT",),
 )
 def values_beside_a_lower_claim(judged: Judged) -> Iterator[Finding]:
-    words = {one.status for one in judged.facts.carriers if one.level is CarrierLevel.DOCUMENT}
+    words = {one.status for one in judged.whole.words}
     lower = words & {StatusClass.IMPLEMENTED, StatusClass.RESEARCH}
     if lower and judged.case.ranks.form in (RankForm.RECORDS, RankForm.VECTOR):
         yield found("RANK_VALUES_PRESENT", at=judged.case.pointer, value=judged.case.ranks.form.value)
@@ -99,11 +98,4 @@ def _has_restores(judged: Judged) -> bool:
     commit, enabled = judged.subject.source.commit, judged.subject.workload.cache_enabled
     if isinstance(enabled, Found) and not enabled.value:
         return False
-    return isinstance(commit, Found) or any(
-        case.capability is Capability.RESTORE for case in judged.facts.cases
-    )
-
-
-def _is_pointer(carrier: Carrier) -> bool:
-    place = carrier.pointer.startswith(("/qualification/", "/profiles/"))
-    return carrier.level is CarrierLevel.NESTED and carrier.status is StatusClass.QUALIFIED and place
+    return isinstance(commit, Found) or bool(judged.whole.restores)

@@ -1,10 +1,12 @@
 """What was learned later: withdrawals, failures, supersession, waivers (evidence-model §7.5, §8, B.3)."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 from app.core.qualify.facts import Kind, Meaning, Remark
 from app.core.qualify.findings import Finding, Gate
 from app.core.qualify.rules.rule import Judged, elsewhere, found, rule
+from app.core.qualify.rules.whole import MOST_SHOWN
 from app.core.qualify.surroundings import Elsewhere
 from app.core.qualify.values import Found
 
@@ -44,9 +46,9 @@ def it_is_not_withdrawn(judged: Judged) -> Iterator[Finding]:
     codes=("KNOWN_FAILURE",),
 )
 def no_failure_is_known(judged: Judged) -> Iterator[Finding]:
-    for remark in judged.facts.remarks:
-        if remark.meaning is Meaning.KNOWN_FAILURE and _is_about(remark, judged):
-            yield found("KNOWN_FAILURE", at=remark.pointer, value=remark.text)
+    own = (one for one in judged.facts.remarks if one.meaning is Meaning.KNOWN_FAILURE)
+    for remark in islice((one for one in own if _is_about(one, judged)), MOST_SHOWN):
+        yield found("KNOWN_FAILURE", at=remark.pointer, value=remark.text)
     for one in judged.around.failures:
         yield _there("KNOWN_FAILURE", one)
 
@@ -59,10 +61,9 @@ def no_failure_is_known(judged: Judged) -> Iterator[Finding]:
     codes=tuple(_SAME_NAME.values()),
 )
 def remarks_are_heard(judged: Judged) -> Iterator[Finding]:
-    for remark in judged.facts.remarks:
-        code = _SAME_NAME.get(remark.meaning)
-        if code is not None and _is_of_case(remark, judged):
-            yield found(code, at=remark.pointer, value=remark.text)
+    ours = (one for one in judged.facts.remarks if one.meaning in _SAME_NAME and _is_of_case(one, judged))
+    for remark in islice(ours, MOST_SHOWN):
+        yield found(_SAME_NAME[remark.meaning], at=remark.pointer, value=remark.text)
 
 
 @rule(
@@ -107,11 +108,13 @@ def _is_about(remark: Remark, judged: Judged) -> bool:
 
 
 def _is_of_case(remark: Remark, judged: Judged) -> bool:
-    """A remark inside another case of the document is about that one."""
-    inside = [
-        case for case in judged.facts.cases if case.pointer and remark.pointer.startswith(case.pointer + "/")
-    ]
-    return not inside or any(case.pointer == judged.case.pointer for case in inside)
+    """A remark inside the place of a case is about that one, else about all."""
+    own = judged.case.pointer
+    if own and remark.pointer.startswith(own + "/"):
+        return True
+    return not any(
+        remark.pointer.startswith(case.pointer + "/") for case in judged.facts.cases if case.pointer
+    )
 
 
 def _there(code: str, one: Elsewhere) -> Finding:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from app.core.qualify.codes import CODES
 from app.core.qualify.facts import Capability, Case, DocumentFacts
 from app.core.qualify.findings import Finding, Gate, said
+from app.core.qualify.rules.whole import Whole
 from app.core.qualify.subject import Subject
 from app.core.qualify.surroundings import Surroundings
 
@@ -21,6 +22,7 @@ class Judged:
     facts: DocumentFacts
     case: Case
     around: Surroundings
+    whole: Whole
 
     @property
     def capability(self) -> Capability:

@@ -129,12 +129,9 @@ def digests_are_explained(judged: Judged) -> Iterator[Finding]:
     codes=("RESTORE_ANSWER_NOT_RECORDED",),
 )
 def restores_have_answers(judged: Judged) -> Iterator[Finding]:
-    if judged.capability is not Capability.SERVING:
-        return
-    for case in judged.facts.cases:
-        if case.capability is Capability.RESTORE and case.oracle.form is OracleForm.NONE:
+    if judged.capability is Capability.SERVING:
+        for case in judged.whole.unanswered[:1]:
             yield found("RESTORE_ANSWER_NOT_RECORDED", at=case.pointer)
-            return
 
 
 def semantic_gate(judged: Judged) -> GateResult:
