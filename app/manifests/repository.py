@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Final
 from uuid import UUID, uuid4
 
-from sqlalchemy import Select, and_, func, literal, select, true, tuple_, update
+from sqlalchemy import Row, Select, and_, bindparam, func, literal, select, text, true, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, contains_eager, defer
 
@@ -50,10 +51,20 @@ def unpinned_documents(session: Session, *, digests: Collection[str]) -> set[str
     return set(session.scalars(query.where(*wanted, ManifestPin.root_document_sha256.is_(None))))
 
 
-def pinned_documents(session: Session, *, digests: Collection[str]) -> set[str]:
-    """Those of these documents that passed a complete check."""
-    column = ManifestPin.root_document_sha256
-    return set(session.scalars(select(column).where(column.in_(digests))))
+_PLAN_INPUTS: Final = text(
+    """
+    SELECT d.storage_key, d.context_digest, p.root_document_sha256 IS NOT NULL AS is_pinned,
+           l.document AS layout
+      FROM root_document AS d
+      JOIN layout AS l ON l.sha256 = :layout_sha256
+      LEFT JOIN manifest_pin AS p ON p.root_document_sha256 = d.sha256
+     WHERE d.sha256 = :sha256
+    """
+)
+
+
+def plan_inputs(session: Session, *, sha256: str, layout_sha256: str) -> Row[str, str, bool, bytes]:
+    return session.execute(_PLAN_INPUTS, {"sha256": sha256, "layout_sha256": layout_sha256}).one()
 
 
 def list_documents(
@@ -112,15 +123,11 @@ def locations(
     session: Session, *, context_digest: str, rank_zero_storage_key: str | None
 ) -> list[tuple[ManifestLocation, datetime]]:
     """Where the ranks of a snapshot are now, by rank, node and path; each with the time now."""
-    query = (
-        _places()
-        .add_columns(func.clock_timestamp())
-        .where(RootDocument.context_digest == context_digest)
-        .order_by(RootDocument.rank, Node.name, ManifestLocation.root_path)
-    )
+    query = _LOCATIONS
     if rank_zero_storage_key is not None:
         query = query.where(RootDocument.rank_zero_storage_key == rank_zero_storage_key)
-    return [(place, now) for place, now in session.execute(query)]
+    found = session.execute(query, {"context_digest": context_digest})
+    return [(place, now) for place, now in found]
 
 
 def locations_of(session: Session, *, snapshot_ids: Sequence[UUID]) -> list[tuple[UUID, ManifestLocation]]:
@@ -149,6 +156,15 @@ def _places() -> Select[ManifestLocation]:
         )
         .where(ManifestLocation.gone_at.is_(None))
     )
+
+
+# Built once: every order asks it.
+_LOCATIONS: Final = (
+    _places()
+    .add_columns(func.clock_timestamp())
+    .where(RootDocument.context_digest == bindparam("context_digest"))
+    .order_by(RootDocument.rank, Node.name, ManifestLocation.root_path)
+)
 
 
 def snapshots(session: Session, *, after: Cursor | None, limit: int) -> list[SnapshotRow]:

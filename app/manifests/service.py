@@ -164,9 +164,34 @@ def pin_document(
     return created
 
 
-def is_pinned(session: Session, *, sha256: str) -> bool:
-    """Whether a root document passed a complete check."""
-    return bool(repository.pinned_documents(session, digests=[sha256]))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanInputs:
+    """What a rank's worker needs to plan its part, all from one question.
+
+    Attributes:
+        is_pinned: the root document passed a complete check.
+        layout: the layout's canonical bytes.
+    """
+
+    sha256: str
+    storage_key: str
+    context_digest: str
+    is_pinned: bool
+    layout_sha256: str
+    layout: bytes
+
+
+def plan_inputs(session: Session, *, sha256: str, layout_sha256: str) -> PlanInputs:
+    """The names of a root document, whether it is pinned, and a layout; both are known to be there."""
+    row = repository.plan_inputs(session, sha256=sha256, layout_sha256=layout_sha256)
+    return PlanInputs(
+        sha256=sha256,
+        storage_key=row.storage_key,
+        context_digest=row.context_digest,
+        is_pinned=row.is_pinned,
+        layout_sha256=layout_sha256,
+        layout=row.layout,
+    )
 
 
 def _check_names(sighting: Sighting, *, names: tuple[str, str]) -> None:

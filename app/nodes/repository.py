@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Final
 from uuid import UUID, uuid4
 
-from sqlalchemy import select, tuple_, update
+from sqlalchemy import bindparam, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, joinedload, selectinload
 
@@ -71,8 +72,16 @@ def device_for_update(session: Session, *, node_name: str, name: str) -> Device 
 
 
 def devices_of_nodes(session: Session, *, node_ids: Collection[UUID]) -> list[Device]:
-    query = select(Device).options(joinedload(Device.node)).where(Device.node_id.in_(node_ids))
-    return list(session.scalars(query.order_by(Device.name)))
+    return list(session.scalars(_OF_NODES, {"node_ids": list(node_ids)}))
+
+
+# Built once: every order asks it.
+_OF_NODES: Final = (
+    select(Device)
+    .options(joinedload(Device.node))
+    .where(Device.node_id.in_(bindparam("node_ids", expanding=True)))
+    .order_by(Device.name)
+)
 
 
 def lock_devices(session: Session, *, ids: Collection[UUID]) -> list[Device]:

@@ -86,9 +86,9 @@ def start_worker(session: Session, *, node_name: str, device_name: str, runtime:
     return device
 
 
-def note_task(session: Session, *, device: Device) -> None:
+def note_task(device: Device, *, now: datetime) -> None:
     """Note that the device's worker has just consumed a task."""
-    device.last_task_at = database_time(session)
+    device.last_task_at = now
 
 
 def get_node(session: Session, *, name: str) -> Node:

@@ -9,6 +9,7 @@ from pydantic import Field
 from app.web.schemas import EXACT, Body, Hex64, Line, NodeName, Resource, TotalResource
 
 State = Literal["waiting", "running", "publishing", "retracting", "resident", "releasing", "finished"]
+Purpose = Literal["qualification", "operational"]
 Outcome = Literal["restored", "corrupt", "incomplete", "failed"]
 RankOutcome = Literal["restored", "corrupt", "absent", "incompatible", "failed", "cancelled"]
 AttemptState = Literal["waiting", "claimed", "running", "ready", "reported", "lost", "cancelled"]
@@ -24,6 +25,14 @@ class RestoreBody(Body):
     )
     resident_s: Annotated[int, Field(ge=1, le=7 * 24 * 3600)] | None = Field(
         default=None, description="seconds the restored pages stay; the server has a default"
+    )
+    purpose: Purpose = Field(
+        default="qualification",
+        description="operational: only an image that is deployable for exactly this, or an exception",
+    )
+    image_config_id: Hex64 | None = Field(
+        default=None,
+        description="the image this is for; needed in operation, and never evidence: ranks are measured",
     )
 
 
@@ -125,6 +134,12 @@ class RestoreSummary(Resource):
     try_number: int = Field(description="1 for an order of its own; one more with every retry")
     retry_of: UUID | None = Field(description="the restore that this one tries again")
     cancel_requested_at: datetime | None
+    purpose: Purpose
+    image_config_id: str | None = Field(description="the image named in the order, never evidence")
+    allowed_by_verdict_id: UUID | None
+    allowed_by_exception_id: UUID | None
+    receipt_sha256: str | None = Field(description="the receipt written of what was measured, once it is")
+    receipt_problem: str | None = Field(description="why no receipt can be written of it")
 
 
 class EventResource(Resource):

@@ -6,13 +6,30 @@ from datetime import datetime, timedelta
 from typing import Annotated, Final
 
 from fastapi import Depends, Header, Response
-from sqlalchemy import func, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from app.core.digest import sha256
 from app.errors import BadRequest, Conflict, Refused
-from app.models import IdempotencyRecord
+
+# As text, because building them costs more than asking them, and every order asks all three.
+_LOCK: Final = text(
+    "SELECT pg_try_advisory_xact_lock(hashtextextended(CAST(:name AS text), 0)), clock_timestamp()"
+)
+_KEPT: Final = text(
+    "SELECT fingerprint, status, location, body, created_at, expires_at FROM idempotency_record"
+    " WHERE principal = :principal AND key = :key"
+)
+_KEEP: Final = text(
+    """
+    INSERT INTO idempotency_record
+           (principal, key, fingerprint, status, location, body, created_at, expires_at)
+    VALUES (:principal, :key, :fingerprint, :status, :location, :body, :created_at, :expires_at)
+    ON CONFLICT (principal, key) DO UPDATE
+       SET fingerprint = excluded.fingerprint, status = excluded.status, location = excluded.location,
+           body = excluded.body, created_at = excluded.created_at, expires_at = excluded.expires_at
+    """
+)
 
 KEPT: Final = timedelta(hours=24)
 LONGEST_KEY: Final = 255
@@ -79,8 +96,7 @@ def answer_once(
         Conflict: the first request with this key is still running.
         Refused: the key was used for another request.
     """
-    lock = func.pg_try_advisory_xact_lock(func.hashtextextended(f"idempotency\n{principal}\n{key}", 0))
-    is_locked, now = session.execute(select(lock, func.clock_timestamp())).one()
+    is_locked, now = session.execute(_LOCK, {"name": f"idempotency\n{principal}\n{key}"}).one()
     if not is_locked:
         raise Conflict(
             f"Idempotency-Key {key}: the first request with it is still running; ask again",
@@ -88,21 +104,22 @@ def answer_once(
             headers={"Retry-After": "1"},
         )
     fingerprint = sha256(request)
-    kept = session.get(IdempotencyRecord, (principal, key))
+    kept = session.execute(_KEPT, {"principal": principal, "key": key}).one_or_none()
     if kept is not None and kept.expires_at > now:
-        return _replay(kept, fingerprint=fingerprint)
+        answer = Answer(status=kept.status, body=kept.body, location=kept.location)
+        return _replay(answer, key=key, fingerprint=fingerprint, used=kept.fingerprint, at=kept.created_at)
     answer = produce()
     _keep(session, principal=principal, key=key, fingerprint=fingerprint, answer=answer, now=now)
     return answer.response(replayed=False)
 
 
-def _replay(kept: IdempotencyRecord, *, fingerprint: str) -> Response:
-    if kept.fingerprint != fingerprint:
+def _replay(kept: Answer, *, key: str, fingerprint: str, used: str, at: datetime) -> Response:
+    if used != fingerprint:
         raise Refused(
-            f"Idempotency-Key {kept.key}: used at {kept.created_at:%Y-%m-%dT%H:%M:%SZ} for another request",
+            f"Idempotency-Key {key}: used at {at:%Y-%m-%dT%H:%M:%SZ} for another request",
             code="idempotency-key-reused",
         )
-    return Answer(status=kept.status, body=kept.body, location=kept.location).response(replayed=True)
+    return kept.response(replayed=True)
 
 
 def _keep(
@@ -110,6 +127,8 @@ def _keep(
 ) -> None:
     """In the place of one that has expired, should it still be there."""
     values = {
+        "principal": principal,
+        "key": key,
         "fingerprint": fingerprint,
         "status": answer.status,
         "location": answer.location,
@@ -117,5 +136,4 @@ def _keep(
         "created_at": now,
         "expires_at": now + KEPT,
     }
-    statement = insert(IdempotencyRecord).values(principal=principal, key=key, **values)
-    session.execute(statement.on_conflict_do_update(index_elements=["principal", "key"], set_=values))
+    session.execute(_KEEP, values)

@@ -50,6 +50,7 @@ router = APIRouter(prefix="/api/v1/restores", tags=["restores"])
         "snapshot-incomplete",
         "snapshot-ambiguous",
         "devices-missing",
+        "image-not-deployable",
         "document-refused",
     ),
 )
@@ -66,6 +67,8 @@ def request_restore(
         layout_sha256=body.layout_sha256,
         rank_zero_storage_key=body.rank_zero_storage_key,
         resident_s=body.resident_s or settings.resident_s,
+        purpose=body.purpose,
+        image_config_id=body.image_config_id,
     )
 
     def produce() -> Answer:

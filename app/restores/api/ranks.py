@@ -81,7 +81,8 @@ def claim(
             asked=ClaimAsked(generation=body.generation, token=body.token),
             lease_s=settings.lease_s,
         )
-    layout = decode_canonical(claimed.layout.document, subject=f"layout {claimed.layout.sha256}")
+    inputs = claimed.inputs
+    layout = decode_canonical(inputs.layout, subject=f"layout {inputs.layout_sha256}")
     return ClaimResource(
         attempt_id=attempt_id,
         restore_id=claimed.restore.id,
@@ -89,10 +90,10 @@ def claim(
         token=claimed.token,
         lease_s=settings.lease_s,
         root_path=claimed.attempt.root_path,
-        storage_key=claimed.root_document.storage_key,
-        context_digest=claimed.root_document.context_digest,
-        root_document_sha256=claimed.root_document.sha256,
-        stream_pinned=claimed.stream_pinned,
+        storage_key=inputs.storage_key,
+        context_digest=inputs.context_digest,
+        root_document_sha256=inputs.sha256,
+        stream_pinned=inputs.is_pinned,
         span_tokens=claimed.restore.span_tokens,
         layout=expect_object(layout, subject="layout"),
     )

@@ -171,15 +171,17 @@ def get_attempt(session: Session, *, attempt_id: UUID) -> RankAttempt | None:
     return session.scalars(query).one_or_none()
 
 
-def lock_attempt(session: Session, *, attempt_id: UUID) -> RankAttempt | None:
-    """The attempt's row alone: heartbeats of many ranks must not queue up behind one restore."""
+def lock_attempt(session: Session, *, attempt_id: UUID) -> tuple[RankAttempt, datetime] | None:
+    """The attempt's row alone, because heartbeats of many ranks must not queue up behind one restore; and the
+    time then."""
     query = (
-        select(RankAttempt)
+        select(RankAttempt, func.clock_timestamp())
         .options(joinedload(RankAttempt.device).joinedload(Device.node), joinedload(RankAttempt.restore))
         .where(RankAttempt.id == attempt_id)
         .with_for_update(of=RankAttempt)
     )
-    return session.scalars(query.execution_options(populate_existing=True)).one_or_none()
+    row = session.execute(query.execution_options(populate_existing=True)).one_or_none()
+    return None if row is None else (row[0], row[1])
 
 
 def overdue_restores(session: Session, *, now: datetime) -> list[UUID]:

@@ -14,9 +14,11 @@ _ADD: Final = text(
     """
     WITH new_restore AS (
       INSERT INTO restore (id, created_by, context_digest, rank_zero_storage_key, layout_sha256, rank_count,
-                           span_tokens, resident_s, retry_of_id, try_number)
+                           span_tokens, resident_s, retry_of_id, try_number, purpose, image_config_id,
+                           allowed_by_verdict_id, allowed_by_exception_id)
       VALUES (:id, :created_by, :context_digest, :rank_zero_storage_key, :layout_sha256, :rank_count,
-              :span_tokens, :resident_s, :retry_of_id, :try_number)
+              :span_tokens, :resident_s, :retry_of_id, :try_number, :purpose, :image_config_id,
+              :allowed_by_verdict_id, :allowed_by_exception_id)
       RETURNING created_at
     ), attempts AS (
       INSERT INTO rank_attempt (id, restore_id, rank, number, device_id, root_document_sha256, root_path,
@@ -35,6 +37,7 @@ _ADD: Final = text(
 _RESTORE: Final = (
     *("id", "created_by", "context_digest", "rank_zero_storage_key", "layout_sha256", "rank_count"),
     *("span_tokens", "resident_s", "retry_of_id", "try_number"),
+    *("purpose", "image_config_id", "allowed_by_verdict_id", "allowed_by_exception_id"),
 )
 
 

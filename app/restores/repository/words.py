@@ -1,7 +1,7 @@
 """What rank workers say most, in one statement each, as text: building it costs more than asking it.
 
-Where a condition does not hold nothing happens, and `attempts` finds out which it was. A lease counts from the
-moment the row is held: clock_timestamp(), not the statement's start.
+Where a condition does not hold nothing happens, and `attempts` finds out which it was. A lease counts from
+the moment the row is held: clock_timestamp(), not the statement's start.
 """
 
 from dataclasses import dataclass

@@ -12,10 +12,10 @@ from sqlalchemy.orm import Session
 
 from app.core.errors import CoreError
 from app.core.restore.report import RankOutcome, RankReport
-from app.db.session import database_time
 from app.errors import AppError, Conflict, NotFound, Refused
 from app.manifests import service as manifests
-from app.models import Layout, RankAttempt, RankReportRow, Restore, RootDocument
+from app.manifests.service import PlanInputs
+from app.models import RankAttempt, RankReportRow, Restore
 from app.nodes import service as nodes
 from app.restores import repository
 from app.restores.dispatch import RankMessages
@@ -49,9 +49,7 @@ class Claim:
     attempt: RankAttempt
     restore: Restore
     token: int
-    root_document: RootDocument
-    layout: Layout
-    stream_pinned: bool
+    inputs: PlanInputs
 
 
 def claim(
@@ -66,9 +64,8 @@ def claim(
         Forbidden: the attempt is another node's.
         Conflict: claimed before, not admitted, already decided, or asked by an earlier generation.
     """
-    restore, attempt = _locked(session, attempt_id=attempt_id, principal=principal, exclusive=False)
-    nodes.note_task(session, device=attempt.device)
-    now = database_time(session)
+    restore, attempt, now = _locked(session, attempt_id=attempt_id, principal=principal, exclusive=False)
+    nodes.note_task(attempt.device, now=now)
     if _is_repeated(attempt, asked=asked, now=now):
         attempt.lease_expires_at = now + timedelta(seconds=lease_s)
         return _claim(session, attempt=attempt, restore=restore, token=asked.token or 0)
@@ -91,16 +88,10 @@ def claim(
 
 
 def _claim(session: Session, *, attempt: RankAttempt, restore: Restore, token: int) -> Claim:
-    document = session.get_one(RootDocument, attempt.root_document_sha256)
-    layout = session.get_one(Layout, restore.layout_sha256)
-    return Claim(
-        attempt=attempt,
-        restore=restore,
-        token=token,
-        root_document=document,
-        layout=layout,
-        stream_pinned=manifests.is_pinned(session, sha256=document.sha256),
+    inputs = manifests.plan_inputs(
+        session, sha256=attempt.root_document_sha256, layout_sha256=restore.layout_sha256
     )
+    return Claim(attempt=attempt, restore=restore, token=token, inputs=inputs)
 
 
 def _is_repeated(attempt: RankAttempt, *, asked: ClaimAsked, now: datetime) -> bool:
@@ -151,11 +142,11 @@ def heartbeat(
         NotFound: no such attempt.
         Conflict: the token is not the current one, or the lease had run out.
     """
-    attempt = repository.lock_attempt(session, attempt_id=speaker.attempt_id)
-    if attempt is None:
+    held = repository.lock_attempt(session, attempt_id=speaker.attempt_id)
+    if held is None:
         raise NotFound(f"attempt {speaker.attempt_id}: not found")
+    attempt, now = held
     check_node(speaker.principal, node_name=attempt.device.node.name)
-    now = database_time(session)
     if attempt.ended_at is None:
         _check_token(attempt, token=speaker.token, now=now)
         attempt.lease_expires_at = now + timedelta(seconds=lease_s)
@@ -179,8 +170,7 @@ def record_ready(session: Session, speaker: Speaker, *, raw: bytes, messages: Ra
             one the worker registered.
     """
     report, row, runtime = _read(session, speaker, raw=raw, restored=True)
-    restore, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
-    now = database_time(session)
+    restore, attempt, now = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
     if _already_reported(attempt, row=row, token=speaker.token):
         return restore
     _check_token(attempt, token=speaker.token, now=now)
@@ -202,8 +192,7 @@ def record_failure(session: Session, speaker: Speaker, *, raw: bytes, messages: 
     Raises: as `record_ready`.
     """
     report, row, runtime = _read(session, speaker, raw=raw, restored=False)
-    restore, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
-    now = database_time(session)
+    restore, attempt, now = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
     if _already_reported(attempt, row=row, token=speaker.token):
         return restore
     _check_token(attempt, token=speaker.token, now=now)
@@ -255,8 +244,7 @@ def acknowledge_publish(session: Session, speaker: Speaker, *, epoch: int, messa
     Raises:
         Conflict: stale token, lost lease, or an epoch that is not the one decided.
     """
-    restore, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
-    now = database_time(session)
+    restore, attempt, now = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
     if attempt.token == speaker.token and attempt.acknowledged_epoch == epoch:
         return restore
     _check_token(attempt, token=speaker.token, now=now)
@@ -280,10 +268,9 @@ def record_retracted(session: Session, speaker: Speaker, *, messages: RankMessag
     Raises:
         Conflict: stale token, or the decision does not say retract.
     """
-    restore, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
+    restore, attempt, now = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
     if attempt.ended_at is not None and attempt.token == speaker.token:
         return restore
-    now = database_time(session)
     _check_token(attempt, token=speaker.token, now=now)
     if restore.decision != "retract":
         raise Conflict(
@@ -306,9 +293,10 @@ def must_note_heard(attempt: RankAttempt) -> bool:
 
 def note_heard(session: Session, speaker: Speaker) -> None:
     """Note that a worker is told to retract, in the answer to a poll that reads only."""
-    attempt = repository.lock_attempt(session, attempt_id=speaker.attempt_id)
-    if attempt is not None and attempt.token == speaker.token:
-        _note_heard(attempt, restore=attempt.restore, now=database_time(session))
+    held = repository.lock_attempt(session, attempt_id=speaker.attempt_id)
+    if held is not None and held[0].token == speaker.token:
+        attempt, now = held
+        _note_heard(attempt, restore=attempt.restore, now=now)
 
 
 def _note_heard(attempt: RankAttempt, *, restore: Restore, now: datetime) -> None:
@@ -328,7 +316,7 @@ def locked_attempt(session: Session, speaker: Speaker) -> RankAttempt:
         Forbidden: the attempt is another node's.
         Conflict: the token is not the current one.
     """
-    _, attempt = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
+    _, attempt, _ = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
     return _with_token(attempt, token=speaker.token)
 
 
@@ -352,18 +340,20 @@ def _with_token(attempt: RankAttempt, *, token: int) -> RankAttempt:
 
 def _locked(
     session: Session, *, attempt_id: UUID, principal: Principal, exclusive: bool = True
-) -> tuple[Restore, RankAttempt]:
-    """The restore's row, then the attempt's, as they are once both are held; no other rank is loaded.
+) -> tuple[Restore, RankAttempt, datetime]:
+    """The restore's row, then the attempt's, as they are once both are held, and the time then; no other rank
+    is loaded.
 
     Args:
         exclusive: False for a word that leaves the restore as it is, so that ranks may say it side by side.
     """
     repository.lock_restore_of(session, attempt_id=attempt_id, exclusive=exclusive)
-    attempt = repository.lock_attempt(session, attempt_id=attempt_id)
-    if attempt is None:
+    held = repository.lock_attempt(session, attempt_id=attempt_id)
+    if held is None:
         raise NotFound(f"attempt {attempt_id}: not found")
+    attempt, now = held
     check_node(principal, node_name=attempt.device.node.name)
-    return attempt.restore, attempt
+    return attempt.restore, attempt, now
 
 
 def _stale(attempt: RankAttempt, *, token: int) -> Conflict:
@@ -384,7 +374,8 @@ def _check_token(attempt: RankAttempt, *, token: int, now: datetime) -> None:
 
 
 def _already_reported(attempt: RankAttempt, *, row: RankReportRow, token: int) -> bool:
-    if attempt.report is None:
+    # A rank that has not got so far has none, and nobody needs to ask for it.
+    if attempt.state in {"waiting", "claimed", "running"} or attempt.report is None:
         return False
     if attempt.token != token:
         raise _stale(attempt, token=token)

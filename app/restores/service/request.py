@@ -17,6 +17,7 @@ from app.manifests.service import Snapshot
 from app.models import Device, ManifestLocation, RankAttempt, Restore, RestoreEvent, RootDocument
 from app.nodes import service as nodes
 from app.restores import repository
+from app.restores.service.purpose import allow
 from app.web.paging import Cursor, Total
 
 # Plans are pure in the two digests, so what was planned stays true; the bound only keeps the memory small.
@@ -32,6 +33,8 @@ class RestoreOrder:
     layout_sha256: str
     rank_zero_storage_key: str | None
     resident_s: int
+    purpose: str = "qualification"
+    image_config_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,8 @@ def request_restore(
 
     Raises:
         NotFound: no such snapshot or layout.
-        Conflict: a rank is missing, several snapshots fit, or a node has too few devices.
+        Conflict: a rank is missing, several snapshots fit, a node has too few devices, or the image may not
+            be used for this in operation.
         CoreError: a rank's root document and the layout do not make a plan.
     """
     snapshot = manifests.get_snapshot(
@@ -80,6 +84,14 @@ def request_restore(
     layout = layouts.known_layout(session, sha256=order.layout_sha256)
     assignments = _assign(session, snapshot=snapshot, layout=layout)
     restore = _restore(order, snapshot=snapshot, by=by)
+    allowed = allow(
+        session,
+        purpose=order.purpose,
+        image_config_id=order.image_config_id,
+        document=assignments[0].place.root_document,
+    )
+    restore.allowed_by_verdict_id = allowed.verdict_id
+    restore.allowed_by_exception_id = allowed.exception_id
     if retry_of is not None:
         restore.retry_of_id, restore.try_number = retry_of.id, retry_of.try_number + 1
     restore.attempts = [_attempt(assignment, number=restore.try_number) for assignment in assignments]
@@ -91,10 +103,20 @@ def request_restore(
         session,
         kind="restore-requested",
         by=by,
-        rows={"restore.order": [restore.id], "rank_attempt.order": [one.id for one in restore.attempts]},
+        rows=_rows(restore),
         facts={"restore": str(restore.id), "ranks": restore.rank_count, "try": restore.try_number},
     )
     return Ordered(restore=restore, event=event)
+
+
+def _rows(restore: Restore) -> dict[str, list[ledger.RowKey]]:
+    rows: dict[str, list[ledger.RowKey]] = {
+        "restore.order": [restore.id],
+        "rank_attempt.order": [one.id for one in restore.attempts],
+    }
+    if restore.purpose != "qualification" or restore.image_config_id is not None:
+        rows["restore.purpose"] = [restore.id]
+    return rows
 
 
 def _restore(order: RestoreOrder, *, snapshot: Snapshot, by: str) -> Restore:
@@ -108,6 +130,8 @@ def _restore(order: RestoreOrder, *, snapshot: Snapshot, by: str) -> Restore:
         layout_sha256=order.layout_sha256,
         rank_count=snapshot.rank_count,
         span_tokens=snapshot.span_tokens,
+        purpose=order.purpose,
+        image_config_id=order.image_config_id,
         resident_s=order.resident_s,
         try_number=1,
     )

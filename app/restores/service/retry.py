@@ -28,6 +28,8 @@ def retry_restore(session: Session, *, restore_id: UUID, by: str, settings: Sett
         layout_sha256=restore.layout_sha256,
         rank_zero_storage_key=restore.rank_zero_storage_key,
         resident_s=restore.resident_s,
+        purpose=restore.purpose,
+        image_config_id=restore.image_config_id,
     )
     ordered = request_restore(
         session, order=order, by=by, silence_s=settings.node_silence_s, retry_of=restore
