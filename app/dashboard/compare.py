@@ -1,6 +1,6 @@
 """Two images side by side, question by question; what differs is said in a word."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -42,13 +42,20 @@ class CompareLine:
     def differs(self) -> bool:
         return self.left != self.right
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is anything to compare."""
+        return bool(self.left or self.right)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One question answered by both images, or by one of them."""
+    """One question answered by both images, or by one of them; `axes` are those in which two questions that
+    are laid side by side differ."""
 
     question: str
     model: str
+    axes: tuple[str, ...]
     left: VerdictRow | None
     right: VerdictRow | None
     lines: tuple[CompareLine, ...]
@@ -107,8 +114,27 @@ def _pairs(session: Session, left: Subject | None, right: Subject | None) -> lis
     if left is None or right is None or left.config_id is None or right.config_id is None:
         return []
     rows = current.side_by_side(session, left=left.config_id, right=right.config_id)
-    pairs = [_pair(one, other) for one, other in rows]
+    pairs = [_pair(one, other) for one, other in _laid_together(rows)]
     return sorted(pairs, key=lambda pair: pair.left is None or pair.right is None)
+
+
+Rows = tuple[VerdictRow | None, VerdictRow | None]
+
+
+def _laid_together(rows: Sequence[Rows]) -> Iterator[Rows]:
+    """Pairs, then what one side alone has: beside each other where capability and topology are the same."""
+    yield from (pair for pair in rows if pair[0] and pair[1])
+    rights = [right for left, right in rows if right and not left]
+    for left in [left for left, right in rows if left and not right]:
+        near = next((one for one in rights if _near(one) == _near(left)), None)
+        if near is not None:
+            rights.remove(near)
+        yield left, near
+    yield from ((None, right) for right in rights)
+
+
+def _near(row: VerdictRow) -> tuple[str, str, str]:
+    return row.capability, row.tp, row.dcp
 
 
 def _pair(left: VerdictRow | None, right: VerdictRow | None) -> Pair:
@@ -117,12 +143,21 @@ def _pair(left: VerdictRow | None, right: VerdictRow | None) -> Pair:
         raise ValueError("pair: expected a verdict on one side, found none")
     lines = tuple(_lines(left, right)) if left and right else ()
     return Pair(
-        question=f"{either.capability}, {topology(either.tp, either.dcp)}",
+        question=f"{either.capability.capitalize()}, {topology(either.tp, either.dcp)}",
         model=either.target,
+        axes=tuple(_axes(left, right)) if left and right else (),
         left=left,
         right=right,
         lines=lines,
     )
+
+
+def _axes(left: VerdictRow, right: VerdictRow) -> Iterator[str]:
+    names = {"target": "model", "draft": "draft model"}
+    for axis in ("target", "draft", "publication_schema", "manifest_schema"):
+        one, other = getattr(left, axis), getattr(right, axis)
+        if one != other:
+            yield f"{names.get(axis, axis.replace('_', ' '))} ({one or 'not said'}; {other or 'not said'})"
 
 
 def _lines(left: VerdictRow, right: VerdictRow) -> Iterator[CompareLine]:

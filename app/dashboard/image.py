@@ -19,7 +19,7 @@ from app.dashboard.guidance import Guidance, guidance
 from app.dashboard.images import IMPORTED
 from app.dashboard.templating import page
 from app.dashboard.verdict_view import VerdictView, verdict_views
-from app.dashboard.verdict_words import CAUSES, GRADES, OUTCOMES, STATES, code_words
+from app.dashboard.verdict_words import CAUSES, GRADES, OUTCOMES, STATES, code_words, short_words
 from app.db.session import database_time
 from app.errors import NotFound
 from app.images import service as images
@@ -84,6 +84,7 @@ def show_image(key: str, request: Request, session: ReadSession, login: ImagesVi
             "grades": GRADES,
             "causes": CAUSES,
             "code": code_words,
+            "short": short_words,
         },
         may_declare=login.principal.may(Scope.IMAGES_WRITE),
     )

@@ -8,13 +8,14 @@ from sqlalchemy.orm import Session
 
 from app.accounts.service import Login
 from app.config import Settings
-from app.dashboard import queries
+from app.dashboard import queries, queries_evidence
 from app.dashboard.access import NodesVisitor
 from app.dashboard.htmx import SLOW_MS, Live, fragment, is_fragment_request
 from app.dashboard.ledger import head_line
 from app.dashboard.machines import machines_of
 from app.dashboard.snapshots import newest_spreads
 from app.dashboard.templating import page, render
+from app.dashboard.verdict_words import TABS
 from app.dashboard.wording import OUTCOMES, STATES, verdict_of
 from app.db.session import database_time
 from app.models import Restore
@@ -52,6 +53,7 @@ def _live(request: Request, *, session: Session, login: Login, settings: Setting
     counts = queries.recent_counts(session, now=now)
     counted = sum(counts.values())
     newest = queries.restores(session, limit=NEWEST)
+    judged = queries_evidence.outcome_counts(session)
     poll_ms = _poll_ms(session, newest=newest)
     inner = render(
         request,
@@ -60,6 +62,8 @@ def _live(request: Request, *, session: Session, login: Login, settings: Setting
         outcomes=_tally(counts, position=1, names=OUTCOMES),
         states=_tally(counts, position=0, names=STATES),
         total=Total(count=min(counted, COUNTED), is_exact=counted <= COUNTED),
+        judged=judged if any(total.count for total in judged.values()) else {},
+        tab_of={outcome: tab for tab, outcomes in TABS.items() for outcome in outcomes},
         newest=[(restore, verdict_of(restore)) for restore in newest],
         ledger=head_line(session),
         may_audit=login.principal.may(Scope.EVIDENCE_EXPORT),

@@ -81,6 +81,8 @@ def why(outcome: str, *, reason: str, value: str) -> str:
         reason: the verdict's own.
         value: what stood where the deciding finding was read, put into the first sentence.
     """
+    if outcome == Outcome.QUALIFIED:
+        value = ""
     first, stop, rest = (reason or OUTCOMES.get(outcome, "")).partition(". ")
     first = first.removesuffix(".")
     shown = f"{first}: {value}" if value not in _GAPS and value not in first else first
@@ -89,8 +91,12 @@ def why(outcome: str, *, reason: str, value: str) -> str:
 
 def model_words(text: str) -> str:
     """A model as a list has room for it: long digests cut, an alias named as one."""
-    parts = [part[:8] + "…" if _LONG_DIGEST.fullmatch(part) else part for part in text.split()]
-    return " ".join(parts).replace("alias=", "alias ") or "model not said"
+    return short_words(text).replace("alias=", "alias ") or "model not said"
+
+
+def short_words(text: str) -> str:
+    """A text with its long digests cut: ``commit=0123…`` becomes ``commit 01234567…``."""
+    return " ".join(_LONG_DIGEST.sub(lambda found: f"{found[0][:8]}…", part) for part in text.split())
 
 
 def topology(tp: str, dcp: str) -> str:
