@@ -88,6 +88,17 @@ _OUTSIDE = """## What stands outside the rules
   receipts. That stands in for the missing word and for nothing else.
 """
 
+_COMMAND = """## Without a server
+
+    sparkgate receipt judge FILE [--json] [--with PATH]… [--grade attested|self-consistent|demonstrated] [--alone]
+
+judges one document with these rules. A document that FILE points to (`machine_receipt`, `client_result_path`) is
+read where it lies in the same tree; `--with` adds other documents or folders of them: failures, withdrawals,
+publications of the same image. `--json` prints `outcome`, `deployable`, `deployable_reason`, `evidence_grade`,
+`gates` with state and basis, `findings` with `code`, `pointer`, `value`, and the verdict of every case. Exit 0:
+judged, whatever the outcome; 1: no strict JSON, so no receipt; 2: usage, or FILE cannot be read.
+"""
+
 _OURS = """## Where the evidence model leaves a choice
 
 * `GATE_MISSING`, `GATE_FAILED`, `VALIDATOR_FAILED`, `ACT_CHECK`, `ENGINE_SELF_TEST`, `DECLARED_BY_OPERATOR`,
@@ -114,7 +125,10 @@ _OURS = """## Where the evidence model leaves a choice
 
 def page() -> str:
     """The whole page."""
-    return "\n".join((_INTRO, *_rules(), _OUTSIDE, *_needs(), *_codes(), _OURS, *_differences())) + "\n"
+    return (
+        "\n".join((_INTRO, *_rules(), _OUTSIDE, _COMMAND, *_needs(), *_codes(), _OURS, *_differences()))
+        + "\n"
+    )
 
 
 def _rules() -> Iterator[str]:
