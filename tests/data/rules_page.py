@@ -90,13 +90,15 @@ _OUTSIDE = """## What stands outside the rules
 
 _COMMAND = """## Without a server
 
-    sparkgate receipt judge FILE [--json] [--with PATH]… [--grade attested|self-consistent|demonstrated] [--alone]
+    sparkgate receipt judge FILE [--json] [--with PATH]… [--grade GRADE] [--alone]
 
-judges one document with these rules. A document that FILE points to (`machine_receipt`, `client_result_path`) is
-read where it lies in the same tree; `--with` adds other documents or folders of them: failures, withdrawals,
-publications of the same image. `--json` prints `outcome`, `deployable`, `deployable_reason`, `evidence_grade`,
-`gates` with state and basis, `findings` with `code`, `pointer`, `value`, and the verdict of every case. Exit 0:
-judged, whatever the outcome; 1: no strict JSON, so no receipt; 2: usage, or FILE cannot be read.
+judges one document with these rules. A document that FILE points to (`machine_receipt`,
+`client_result_path`) is read where it lies in the same tree; `--with` adds other documents or folders of
+them: failures, withdrawals, publications of the same image. `--json` prints `outcome`, `deployable`,
+`deployable_reason`, `evidence_grade`, `gates` with state and basis, `findings` with `code`, `pointer`,
+`value`, and the verdict of every case. GRADE is `attested`, `self-consistent` (the default) or
+`demonstrated`. Exit 0: judged, whatever the outcome; 1: no strict JSON, so no receipt; 2: usage, or FILE
+cannot be read.
 """
 
 _OURS = """## Where the evidence model leaves a choice
