@@ -31,6 +31,7 @@ from app.restores.dispatch import CeleryRankMessages, RankMessages
 from app.restores.service.admission import Looks
 from app.sources.api import router as sources
 from app.verdicts.api.declarations import router as declarations
+from app.verdicts.api.exceptions import router as exceptions
 from app.verdicts.api.receipts import router as judged_receipts
 from app.verdicts.api.verdicts import router as verdicts
 from app.web.body import BodyLimit
@@ -57,6 +58,7 @@ API_ROUTERS: Final = (
     judged_receipts,
     verdicts,
     declarations,
+    exceptions,
     restores,
     ranks,
     ledger,

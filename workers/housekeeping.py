@@ -5,9 +5,12 @@ import logging
 from sqlalchemy.exc import OperationalError
 
 from app.config import Settings
+from app.core.qualify.values import Basis
 from app.db.session import Database
 from app.restores.dispatch import RankMessages
 from app.restores.service import upkeep
+from app.restores.service.receipt import write_receipts
+from app.verdicts.service.rejudge import rejudge_part
 
 log = logging.getLogger(__name__)
 
@@ -16,5 +19,7 @@ def keep_house(database: Database, *, messages: RankMessages, settings: Settings
     """One tick of everything that happens by time."""
     try:
         upkeep.run(database, messages=messages, settings=settings)
+        write_receipts(database, settings=settings)
+        rejudge_part(database, grade=Basis(settings.deployable_grade))
     except OperationalError as error:
         log.warning("database: away, left to the next tick: %s", error.orig)

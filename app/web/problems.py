@@ -45,6 +45,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "snapshot-incomplete": (409, "Not every rank of the snapshot is there"),
     "snapshot-ambiguous": (409, "More than one snapshot fits"),
     "devices-missing": (409, "A node has too few devices for its ranks"),
+    "image-not-deployable": (409, "The image is not deployable for exactly this, and no exception holds"),
     "cancel-too-late": (409, "There is nothing left to cancel"),
     "retry-refused": (409, "Only a restore that is over and not restored can be tried again"),
     "already-retried": (409, "The restore was tried again already"),

@@ -136,6 +136,7 @@ def test_what_was_made_links_to_where_it_is_read(document: dict[str, Any]) -> No
         "register_image": "get_image",
         "append_receipt": "get_receipt",
         "declare_receipts": "get_declaration",
+        "grant_exception": "get_exception",
         "request_restore": "get_restore",
         "request_readback": "get_readback",
     }
