@@ -33,7 +33,11 @@ def judge(
         list[Path] | None, typer.Option("--with", help="Another document, or a folder of them; repeatable.")
     ] = None,
     grade: Annotated[
-        Basis, typer.Option(help="The weakest grade of evidence with which anything is deployable.")
+        Basis,
+        typer.Option(
+            envvar="SPARKGATE_DEPLOYABLE_GRADE",
+            help="The weakest grade of evidence with which anything is deployable.",
+        ),
     ] = Basis.SELF_CONSISTENT,
     alone: Annotated[bool, typer.Option("--alone", help="Read no document that FILE points to.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,

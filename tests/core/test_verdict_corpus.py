@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from app.core.qualify.codes import CODES
+from app.core.qualify.document import canonical_digest, read_document
 from app.core.qualify.findings import Outcome, Row
 from app.core.qualify.neighbours import Stored
 from app.core.qualify.ruleset import RULES, ruleset_version
 from app.core.qualify.values import Basis
-from app.core.qualify.verdict import SEVERITY, judge_document
+from app.core.qualify.verdict import SEVERITY, Verdict, judge_document
 from tests.data.evidence_mutations import judged, raw, retimed, without_times
 from tests.data.evidence_verdicts import (
     corpus_index,
@@ -143,6 +144,23 @@ def test_changing_every_time_changes_no_verdict(evidence: Path, stored: dict[str
     assert [(name.rpartition("/")[2], code) for name, code in moved] == [
         ("event-fenced-flat-restore-861a965.json", "PAYLOAD_DIGEST_MISMATCH"),
     ], "a digest covers the times of the event-fenced receipt; nothing else may move"
+
+
+def test_times_covered_by_recomputed_digests_change_nothing(
+    evidence: Path, stored: dict[str, Stored]
+) -> None:
+    (name,) = [name for name in stored if name.endswith("event-fenced-flat-restore-861a965.json")]
+    document = retimed(json.loads((evidence / name).read_text(encoding="utf-8")))
+    for observation in document["observations"]:
+        for record in observation["rank_records"]:
+            payload = read_document(raw(record["payload"])).value
+            record["canonical_payload_sha256"] = canonical_digest(payload)
+    _, after = judged(raw(document), stored[name], list(stored.values()))
+    assert verdict_names(after) == verdict_names(headline(stored[name].facts, corpus_verdicts(stored, name)))
+
+
+def verdict_names(verdict: Verdict) -> list[str]:
+    return [verdict.outcome.value, *(one.name for one in verdict.findings)]
 
 
 def test_stripping_times_can_only_lower(evidence: Path, stored: dict[str, Stored]) -> None:

@@ -62,6 +62,7 @@ def compose(
         return None
     standing = [one for one in ours if not one.superseded_by] or ours
     first = _deciding(standing)
+    against = _against(standing, first)
     outcome = first.verdict.outcome
     same = [one for one in standing if one.verdict.outcome is outcome]
     return Composed(
@@ -70,15 +71,15 @@ def compose(
         outcome=outcome,
         row=first.verdict.row,
         reason=first.verdict.reason,
-        deployable=_against(standing) == "",
-        deployable_reason=_against(standing),
+        deployable=against == "",
+        deployable_reason=against,
         evidence_grade=first.verdict.evidence_grade,
         findings=tuple(dict.fromkeys(found for one in standing for found in one.verdict.findings)),
         established=_union(one.verdict.established for one in same),
-        not_established=_still_open(same),
+        not_established=_union(one.verdict.not_established for one in same),
         receipts=tuple(one.sha256 for one in same),
-        beside=tuple(one.sha256 for one in standing if one not in same),
-        superseded=tuple(one.sha256 for one in ours if one not in standing),
+        beside=tuple(one.sha256 for one in standing if one.verdict.outcome is not outcome),
+        superseded=tuple(one.sha256 for one in ours if one.superseded_by) if standing is not ours else (),
     )
 
 
@@ -92,17 +93,12 @@ def _deciding(standing: Sequence[Receipt]) -> Receipt:
     )
 
 
-def _against(standing: Sequence[Receipt]) -> str:
+def _against(standing: Sequence[Receipt], first: Receipt) -> str:
     """The first thing against deployment; empty where the deciding receipt, or one as good, has none."""
-    first = _deciding(standing)
-    same = [one for one in standing if one.verdict.outcome is first.verdict.outcome]
-    if any(one.verdict.deployable for one in same):
+    outcome = first.verdict.outcome
+    if any(one.verdict.deployable for one in standing if one.verdict.outcome is outcome):
         return ""
     return first.verdict.deployable_reason
-
-
-def _still_open(same: Sequence[Receipt]) -> tuple[str, ...]:
-    return _union(one.verdict.not_established for one in same)
 
 
 def _union(every: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
