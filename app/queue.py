@@ -4,12 +4,17 @@ The database is the queue that counts: a message only wakes a worker, and a lost
 changes nothing (the claim over HTTP decides). So there is no result backend and no publish retry.
 """
 
-from typing import Final
+import logging
+from typing import Any, Final
 
 from celery import Celery
 from kombu.entity import Exchange, Queue
+from kombu.transport import TRANSPORT_ALIASES
+from kombu.transport import redis as over_redis
 
 from app.config import Settings
+
+log = logging.getLogger(__name__)
 
 RANK_RESTORE: Final = "rank.restore"
 RANK_READBACK: Final = "rank.readback"
@@ -22,6 +27,34 @@ DECIDED_CHANNEL: Final = "sparkgate.decided"
 
 # A broker that does not answer must not hold a request: what was not sent now is re-sent.
 CONNECT_TIMEOUT_S: Final = 1.0
+
+
+class PatientChannel(over_redis.Channel):
+    """A channel that throws away what is no message: kombu's ends the worker, and its pages with it."""
+
+    def _brpop_read(self, **options: Any) -> bool:
+        try:
+            return bool(super()._brpop_read(**options))  # type: ignore[no-untyped-call]  # kombu states no types
+        except (ValueError, RecursionError) as error:  # no UTF-8, no JSON, no base64
+            log.error("queue: what is no message was thrown away: %s", type(error).__name__)
+            return True
+
+
+class PatientTransport(over_redis.Transport):
+    """Valkey as kombu speaks to it, but nothing that lies in a queue ends a worker."""
+
+    Channel = PatientChannel
+
+    def _deliver(self, message: Any, queue: str) -> None:
+        try:
+            super()._deliver(message, queue)  # type: ignore[no-untyped-call]
+        except (KeyError, TypeError, AttributeError, ValueError):
+            # Well-formed JSON that is no message, or a task without an id or with another form of arguments.
+            log.exception("queue %s: what is no message was thrown away", queue)
+
+
+# kombu takes the transport of a URL from this table and from nowhere else.
+TRANSPORT_ALIASES["redis"] = f"{__name__}:{PatientTransport.__name__}"
 
 
 def device_queue(node: str, device: str) -> str:

@@ -138,3 +138,13 @@ def _remove_servers(home: Path) -> None:
     if state.exists():
         shutil.rmtree(json.loads(state.read_text())["place"], ignore_errors=True)
     shutil.rmtree(home, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes minutes unless it is asked for: any ``-m`` replaces the one of the project."""
+    if "soak" in config.option.markexpr:
+        return
+    soaks = [item for item in items if item.get_closest_marker("soak")]
+    if soaks:
+        config.hook.pytest_deselected(items=soaks)
+        items[:] = [item for item in items if item not in set(soaks)]

@@ -4,6 +4,8 @@ A few points run in `make test`; all of them in `make soak ARGS=kill-points`.
 """
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -16,7 +18,7 @@ from app.config import Settings
 from app.core.store.layout import OBJECTS_FOLDER
 from app.core.store.synth import SynthesizedSnapshot, synthesize_store
 from app.embedded import make_home
-from app.queue import create_queue, device_queue
+from app.queue import CONTROL_QUEUE, create_queue, device_queue
 from tests.e2e.kill_points import KillPoint, Traveller, all_points, pass_through, prove_empty
 from tests.e2e.kill_ring import DEVICES, KillRing, quiet_port
 
@@ -106,16 +108,25 @@ def test_poison_tasks_cost_no_restore_and_no_worker(traveller: Traveller) -> Non
     assert [ring.children[name].poll() for name in DEVICES] == [None, None]
 
 
-def test_bytes_that_are_no_message_cost_a_worker_once_and_no_restore(traveller: Traveller) -> None:
-    """Celery's worker cannot go on after them; they are gone from the queue, its agent starts it again."""
+def test_bytes_that_are_no_message_cost_no_worker_and_no_restore(traveller: Traveller) -> None:
+    """Kombu ends a worker with them, and its resident pages; ours throws them away."""
     ring = traveller.ring
-    generations = ring.generations()
+    workers = {name: ring.children[name].pid for name in DEVICES}
+    no_task = b'{"body": "W10=", "headers": {"task": "rank.restore"}, "properties": {"delivery_tag": "x"}}'
     with redis.Redis.from_url(ring.broker_url) as broker:
-        broker.lpush(device_queue("ring", "host0"), b"\x00\xff no message")
-    ring.wait_for(lambda: ring.children["host0"].poll() is not None, what="the end of the worker")
-    ring.revive("host0")
-    ring.settle(generations=generations, replaced="host0")
+        for queue in (device_queue("ring", "host0"), CONTROL_QUEUE):
+            broker.lpush(queue, b"\x00\xff no message", b"{}", b"[]", no_task)
     prove_empty(traveller)
+    assert {name: ring.children[name].pid for name in DEVICES} == workers
+    assert [ring.children[name].poll() for name in DEVICES] == [None, None]
+
+
+def test_soak_points_run_only_where_they_are_asked_for() -> None:
+    """`-m e2e` replaces the `-m "not soak"` of the project."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "e2e", __file__]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "test_poison_tasks" in listed
+    assert "test_every_kill" not in listed
 
 
 @pytest.mark.soak
