@@ -28,7 +28,8 @@ from app.core.store.identity import BoundaryHiddenPolicy, CacheIdentity, DraftKv
 from tests.core.judging import codes, facts_of, judge
 
 CONTEXT = Digest("ab" * 32)
-IMAGE = "sha256:" + "a1" * 32
+MEASURED = "a1" * 32
+IMAGE = f"sha256:{MEASURED}"
 PROMPT = sha256(b"prompt")
 STATISTICS = PlacementStats(
     source_bytes=4096,
@@ -48,14 +49,15 @@ def runtime(**facts: Any) -> Runtime:
         "engine_files": 10,
         "source_sha256": Digest("ef" * 32),
         "source_files": 20,
-        "image_config_id": IMAGE,
+        "image_config_id": MEASURED,
         "python": "3.11",
         "numpy": "2",
         "cupy": "none",
         "machine": "aarch64",
         "system": "Linux 6",
     }
-    return Runtime(**{**known, **facts})
+    # Through its own document: only what a worker can really measure.
+    return Runtime.parse(Runtime(**{**known, **facts}).to_document())
 
 
 def report(**values: Any) -> RankReport:
@@ -175,7 +177,7 @@ def test_qualified_only_with_an_answer_every_rank_and_a_person() -> None:
         ),
         ({"ranks": (rank(0), rank(1, context_digest=Digest("99" * 32)))}, "rejected", "RANK_DIVERGENCE"),
         (
-            {"ranks": (rank(0), rank(1, runtime=runtime(image_config_id="sha256:" + "b2" * 32)))},
+            {"ranks": (rank(0), rank(1, runtime=runtime(image_config_id="b2" * 32)))},
             "research-only",
             "IMAGE_NOT_UNIFORM",
         ),

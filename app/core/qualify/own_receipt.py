@@ -17,6 +17,7 @@ from app.core.restore.report import RankOutcome, RankReport
 from app.core.runtime import Runtime
 from app.core.store.identity import CacheIdentity
 
+DIGEST_DIGITS: Final = 64
 NORMALISATION: Final = "strip-lower/v1"
 """How answers are compared: blanks at both ends off, lower case (evidence-model §5)."""
 
@@ -113,7 +114,7 @@ def _snapshot(snapshot: RestoredSnapshot) -> JsonObject:
 
 
 def _rank(one: FinishedRank) -> JsonObject:
-    runtime: JsonObject = dict(one.runtime.to_document())
+    runtime: JsonObject = {**one.runtime.to_document(), "image_config_id": _image(one.runtime)}
     written: JsonObject = {
         "rank": one.rank,
         "runtime": runtime,
@@ -122,6 +123,12 @@ def _rank(one: FinishedRank) -> JsonObject:
         "end_to_end_ns": one.end_to_end_ns,
     }
     return written if one.report is None else {**written, **_measured(one.report)}
+
+
+def _image(runtime: Runtime) -> str:
+    """As evidence writes a config id, ``sha256:`` and 64 digits; a worker measures the digits alone."""
+    measured = runtime.image_config_id
+    return f"sha256:{measured}" if len(measured) == DIGEST_DIGITS else measured
 
 
 def _measured(report: RankReport) -> JsonObject:

@@ -21,6 +21,7 @@ from app.core.qualify.values import Basis
 from app.core.restore.report import RankReport, parse_report
 from app.core.runtime import Runtime
 from app.db.session import Database
+from app.errors import NotFound
 from app.ledger import service as ledger
 from app.manifests import service as manifests
 from app.models import RankAttempt, Restore
@@ -56,7 +57,7 @@ def write_receipt(session: Session, *, restore_id: UUID, grade: Basis) -> None:
     if restore.receipt_problem is None:
         try:
             raw = restore_receipt(_finished(session, restore))
-        except CoreError as error:
+        except (CoreError, NotFound) as error:
             restore.receipt_problem = str(error)[:500]
         else:
             facts = facts_of_bytes(raw)
