@@ -32,6 +32,7 @@ class Settings(BaseSettings):
     broker_url: Secret | None = Field(default=None, description="Redis or Valkey, redis://…")
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=1, le=65535)
+    web_processes: int = Field(default=1, ge=1, le=64, description="behind the port; each has one core")
     cookie_secure: bool = Field(default=False, description="send the session cookie over HTTPS only")
     session_s: int = Field(default=12 * 3600, ge=60)
     secret_key_file: Path | None = Field(default=None, description="key of the page tokens' MAC")

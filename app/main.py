@@ -117,12 +117,17 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _page_secret(settings: Settings) -> bytes:
-    """Replicas share the file; without one, page tokens live as long as the process.
+    """Processes share the file; without one, page tokens live as long as the only process.
 
     Raises:
-        ValueError: the file holds too little to be a secret.
+        ValueError: the file holds too little to be a secret; or there is none, and more than one process.
     """
     if settings.secret_key_file is None:
+        if settings.web_processes > 1:
+            raise ValueError(
+                f"SPARKGATE_SECRET_KEY_FILE: expected a file that {settings.web_processes} web processes "
+                "share, found none"
+            )
         return secrets.token_bytes(32)
     secret = settings.secret_key_file.read_bytes().strip()
     if len(secret) < SHORTEST_PAGE_SECRET:

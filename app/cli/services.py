@@ -13,7 +13,11 @@ from app.processes import ChildSpec, inherited_environment
 
 LOCAL_DEVICES: Final = ("host0", "host1", "host2", "host3")
 
-WEB_COMMAND: Final = ("uvicorn", "app.main:create_app", "--factory", "--no-server-header", "--proxy-headers")
+# No line per request: with heartbeats of many ranks it would be most of the log, and cost like a statement.
+WEB_COMMAND: Final = (
+    *("uvicorn", "app.main:create_app", "--factory", "--no-server-header", "--proxy-headers"),
+    "--no-access-log",
+)
 CONTROL_COMMAND: Final = (
     *("celery", "--app", "workers.control_node", "worker", "--beat", "--queues", "control"),
     *("--pool", "solo", "--concurrency", "1", "--loglevel", "INFO"),
@@ -33,8 +37,9 @@ _NODE_FIELDS: Final = frozenset({"control_url", "api_key_file", "node", "devices
 def web_service(settings: Settings) -> ChildSpec:
     """The web process; it stops within seconds although a browser keeps its connection open."""
     address = ("--host", settings.host, "--port", str(settings.port), "--timeout-graceful-shutdown", "5")
+    many = ("--workers", str(settings.web_processes)) if settings.web_processes > 1 else ()
     env = service_environment(settings, without=_NODE_FIELDS | {"owner_database_url"})
-    return _python_service("web", argv=(*WEB_COMMAND, *address), env=env, port=settings.port)
+    return _python_service("web", argv=(*WEB_COMMAND, *address, *many), env=env, port=settings.port)
 
 
 def control_service(settings: Settings) -> ChildSpec:

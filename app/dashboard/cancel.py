@@ -83,7 +83,7 @@ def try_again(
     if newer is not None:
         return _to(newer)
     ordered = retry.retry_restore(session, restore_id=restore_id, by=login.principal.name, settings=settings)
-    admission.look_after(session)
+    admission.look_after_order(session, ordered)
     return _to(ordered.restore.id)
 
 

@@ -135,9 +135,9 @@ def _production(
 ) -> Callable[[], Answer]:
     def produce() -> Answer:
         silence_s = admission.settings.node_silence_s
-        restore = request_restore(session, order=order, by=login.principal.name, silence_s=silence_s).restore
-        admission.look_after(session)
-        return Answer(status=303, body=b"", location=f"/restores/{restore.id}")
+        ordered = request_restore(session, order=order, by=login.principal.name, silence_s=silence_s)
+        admission.look_after_order(session, ordered)
+        return Answer(status=303, body=b"", location=f"/restores/{ordered.restore.id}")
 
     return produce
 

@@ -99,7 +99,3 @@ def release_devices(session: Session, *, holders: Sequence[UUID]) -> None:
     ids = select(Device.id).where(Device.held_by.in_(holders)).order_by(Device.id)
     found = list(session.scalars(ids.with_for_update(key_share=True)))
     session.execute(update(Device).where(Device.id.in_(found)).values(held_by=None))
-
-
-def held_devices(session: Session) -> list[UUID]:
-    return list(session.scalars(select(Device.id).where(Device.held_by.is_not(None))))

@@ -144,11 +144,6 @@ def lock_devices(session: Session, *, ids: Collection[UUID]) -> list[Device]:
     return repository.lock_devices(session, ids=ids)
 
 
-def held_devices(session: Session) -> list[UUID]:
-    """The devices that some attempt holds now."""
-    return repository.held_devices(session)
-
-
 def release_devices(session: Session, *, holders: Sequence[UUID]) -> None:
     """Free the devices held by these attempts."""
     if holders:

@@ -1,8 +1,9 @@
 """How often anybody may ask: per API key, per stranger's address, and per name and address of a login.
 
 Counted by the `limits` package in windows of a minute that begin with somebody's first request, in this
-process or, where replicas shall count together, in a Redis or Valkey. Keys bound to a node are not limited:
-its heartbeats, polls and reports are what restores live on.
+process or, where several shall count together, in a Redis or Valkey: the one named for it, or the broker if
+there is more than one web process. Keys bound to a node are not limited: its heartbeats, polls and reports
+are what restores live on.
 """
 
 import logging
@@ -133,9 +134,12 @@ def limits_of(request: Request) -> RateLimits:
 
 
 def _storage(settings: Settings) -> Storage:
-    if settings.rate_storage_url is None:
+    url = settings.rate_storage_url
+    if url is None and settings.web_processes > 1:
+        url = settings.broker_url
+    if url is None:
         return MemoryStorage()
-    found = storage_from_string(settings.rate_storage_url.get_secret_value(), wrap_exceptions=True)
+    found = storage_from_string(url.get_secret_value(), wrap_exceptions=True)
     if not isinstance(found, Storage):
         raise ValueError("SPARKGATE_RATE_STORAGE_URL: expected a storage of the limits package, as redis://…")
     return found

@@ -212,7 +212,7 @@ TIMETABLE: dict[str, Ask] = {
     "overdue": lambda session: restores.overdue_restores(session, now=NOW),
     "unclaimed": lambda session: restores.unclaimed_due(session, now=NOW),
     "resident": lambda session: restores.resident_due(session, now=NOW),
-    "waiting": lambda session: restores.waiting_restores(session, limit=100),
+    "waiting": lambda session: restores.next_restores(session, considered=100),
     "readbacks": lambda session: restores.overdue_readbacks(session, created_before=NOW - timedelta(hours=1)),
 }
 

@@ -22,7 +22,7 @@ from app.restores.schemas import (
 from app.restores.service import cancellation, readback, request, residency, retry
 from app.restores.service.admission import waiting_reasons
 from app.restores.service.request import Ordered, RestoreOrder
-from app.web.deps import ReadSession, RestoresReader, RestoresWriter, SettingsDep, WriteSession
+from app.web.deps import DatabaseDep, ReadSession, RestoresReader, RestoresWriter, SettingsDep, WriteSession
 from app.web.etag import IfMatchOptional, conditional_json
 from app.web.idempotency import Answer, IdempotencyKey, answer_once
 from app.web.paging import PageDep, next_token
@@ -58,7 +58,7 @@ def request_restore(
     body: RestoreBody,
     principal: RestoresWriter,
     key: IdempotencyKey,
-    session: WriteSession,
+    database: DatabaseDep,
     admission: AdmissionDep,
     settings: SettingsDep,
 ) -> Response:
@@ -71,15 +71,23 @@ def request_restore(
         image_config_id=body.image_config_id,
     )
 
-    def produce() -> Answer:
+    def produce(session: Session) -> Answer:
         ordered = request.request_restore(
             session, order=order, by=principal.name, silence_s=settings.node_silence_s
         )
-        admission.look_after(session)
+        admission.look_after_order(session, ordered)
         return _accepted(ordered)
 
     fingerprint = b"POST /api/v1/restores\n" + encode_canonical(body.model_dump(mode="json"))
-    return answer_once(session, principal=principal.name, key=key, request=fingerprint, produce=produce)
+    # Its transaction in the same thread: another one to commit in would be another turn to wait for.
+    with database.transaction() as session:
+        return answer_once(
+            session,
+            principal=principal.name,
+            key=key,
+            request=fingerprint,
+            produce=lambda: produce(session),
+        )
 
 
 def _accepted(ordered: Ordered) -> Answer:
@@ -205,7 +213,7 @@ def retry_restore(
 ) -> Response:
     def produce() -> Answer:
         ordered = retry.retry_restore(session, restore_id=restore_id, by=principal.name, settings=settings)
-        admission.look_after(session)
+        admission.look_after_order(session, ordered)
         return _accepted(ordered)
 
     fingerprint = f"POST /api/v1/restores/{restore_id}/retry\n".encode()

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from app.config import Settings
 from app.restores.dispatch import RankMessages
 from app.restores.service.admission import Looks
+from app.restores.service.request import Ordered
 from app.web.deps import SettingsDep
 
 
@@ -28,6 +29,11 @@ class Admission:
     looks: Looks
     messages: RankMessages
     settings: Settings
+
+    def look_after_order(self, session: Session, ordered: Ordered) -> None:
+        """Look at the queue after the commit of `session`, if the new restore may be the next."""
+        if ordered.may_start:
+            self.looks.look_after(session)
 
     def look_after(self, session: Session) -> None:
         """Look at the queue after the commit of `session`: it has added a restore or freed devices."""

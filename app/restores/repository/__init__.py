@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import Row, Select, func, or_, select, tuple_
+from sqlalchemy import Row, Select, func, or_, select, text, tuple_
 from sqlalchemy import Sequence as DatabaseSequence
 from sqlalchemy.orm import Session, joinedload, selectinload
 
@@ -130,22 +131,28 @@ def retry_of(session: Session, *, restore_id: UUID) -> UUID | None:
     return session.scalars(select(Restore.id).where(Restore.retry_of_id == restore_id)).one_or_none()
 
 
-def waiting_restores(session: Session, *, limit: int) -> list[tuple[UUID, frozenset[UUID]]]:
-    """The oldest waiting restores and the devices each of them wants."""
-    oldest = (
-        select(Restore.id, Restore.created_at)
-        .where(Restore.state == "waiting")
-        .order_by(Restore.created_at, Restore.id)
-        .limit(limit)
-        .subquery()
+# A restore may be next if none of its devices is held or wanted by an older one that waits.
+_NEXT: Final = text(
+    """
+    WITH oldest AS (
+      SELECT id, created_at FROM restore WHERE state = 'waiting' ORDER BY created_at, id LIMIT :considered
+    ), numbered AS (
+      SELECT id, row_number() OVER (ORDER BY created_at, id) AS place FROM oldest
+    ), wanted AS (
+      SELECT n.id, n.place, d.held_by, min(n.place) OVER (PARTITION BY a.device_id) AS first_place
+        FROM numbered AS n
+        JOIN rank_attempt AS a ON a.restore_id = n.id
+        JOIN device AS d ON d.id = a.device_id
     )
-    query = (
-        select(oldest.c.id, func.array_agg(RankAttempt.device_id))
-        .join(RankAttempt, RankAttempt.restore_id == oldest.c.id)
-        .group_by(oldest.c.id, oldest.c.created_at)
-        .order_by(oldest.c.created_at, oldest.c.id)
-    )
-    return [(restore_id, frozenset(wanted)) for restore_id, wanted in session.execute(query)]
+    SELECT id FROM wanted GROUP BY id, place
+    HAVING bool_and(first_place = place AND held_by IS NULL) ORDER BY place
+    """
+)
+
+
+def next_restores(session: Session, *, considered: int) -> list[UUID]:
+    """Of the oldest waiting restores those whose devices nobody holds and no older one wants, in order."""
+    return list(session.scalars(_NEXT, {"considered": considered}))
 
 
 def pool_bytes_held(session: Session, *, device_ids: Sequence[UUID]) -> dict[UUID, int]:

@@ -35,14 +35,10 @@ def admit_waiting(session: Session, *, messages: RankMessages, settings: Setting
         The restores admitted.
     """
     repository.lock_admission(session)
-    waiting = repository.waiting_restores(session, limit=CONSIDERED)
     # Whoever frees a device after this reading looks at the queue again once that is committed.
-    spoken_for = set(nodes.held_devices(session))
-    next_ones = []
-    for restore_id, wanted in waiting:
-        if spoken_for.isdisjoint(wanted):
-            next_ones.append(restore_id)
-        spoken_for |= wanted
+    next_ones = repository.next_restores(session, considered=CONSIDERED)
+    if not next_ones:
+        return []
     restores = [repository.lock_restore(session, restore_id=restore_id) for restore_id in next_ones]
     still_waiting = [one for one in restores if one is not None and one.state == "waiting"]
     # All at once, in the order of ids: one restore's after the other's would be an order of its own.

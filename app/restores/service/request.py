@@ -49,10 +49,16 @@ class RankAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordered:
-    """A restore as it was just written down, and its first event; to look at, not to change."""
+    """A restore as it was just written down, and its first event; to look at, not to change.
+
+    Attributes:
+        may_start: all its devices were free, so that the queue is worth a look. Whoever holds one looks when
+            he frees it; should that just have happened, the timetable looks within a second.
+    """
 
     restore: Restore
     event: RestoreEvent
+    may_start: bool
 
 
 def request_restore(
@@ -106,7 +112,8 @@ def request_restore(
         rows=_rows(restore),
         facts={"restore": str(restore.id), "ranks": restore.rank_count, "try": restore.try_number},
     )
-    return Ordered(restore=restore, event=event)
+    may_start = all(assignment.device.held_by is None for assignment in assignments)
+    return Ordered(restore=restore, event=event, may_start=may_start)
 
 
 def _rows(restore: Restore) -> dict[str, list[ledger.RowKey]]:
