@@ -47,11 +47,13 @@ def log_in(
     next_path: Annotated[str, Form(alias="next")] = "/",
 ) -> Response:
     check_origin(request)
+    # First of all: as it was sent, each number of zeros would be a name of its own to be counted.
+    name = name.replace("\0", "")
     limits = limits_of(request)
     limits.spend(Rate.LOGIN_ADDRESS, who=client_address(request))
     limits.spend(Rate.LOGIN_NAME, who=name)
     life = timedelta(seconds=settings.session_s)
-    login = accounts.log_in(session, name=name.replace("\0", ""), password=password, life=life)
+    login = accounts.log_in(session, name=name, password=password, life=life)
     target = local_path(next_path)
     if login is None:
         return page(request, "login.html", status=401, name=name, next_path=target, problem=REFUSED)

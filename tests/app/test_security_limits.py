@@ -83,6 +83,12 @@ def test_guessing_is_stopped_by_name_and_by_address(strict: TestClient) -> None:
     check_refused(log_in(strict, "bob", "wrong"), rate="login-address")
 
 
+def test_a_name_written_in_other_ways_is_counted_as_one(strict: TestClient) -> None:
+    for name in ("ada", "ada\0", "\0ada\0"):
+        assert log_in(strict, name, "wrong").status_code == 401
+    check_refused(log_in(strict, "a\0da", PASSWORD), rate="login-name")
+
+
 def test_the_right_password_forgives_what_was_mistyped(strict: TestClient) -> None:
     for password in ("wrong", "wrong", PASSWORD, "wrong", "wrong"):
         assert log_in(strict, "ada", password).status_code in {303, 401}
