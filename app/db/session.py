@@ -15,6 +15,7 @@ from app.config import Settings
 
 _BEFORE_COMMIT: Final = "sparkgate.before_commit"
 _AFTER_COMMIT: Final = "sparkgate.after_commit"
+_ALONE: Final = "sparkgate.alone"
 _IDLE_SINCE: Final = "sparkgate.idle_since"
 # A connection that rested longer is asked whether it is still one before a request relies on it.
 _TRUSTED_S: Final = 1.0
@@ -26,10 +27,11 @@ class Database:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._sessions = sessionmaker(engine, expire_on_commit=False, autoflush=True)
+        event.listen(self._sessions, "before_commit", _refuse_early_commit)
         snapshots = engine.execution_options(isolation_level="REPEATABLE READ")
         self._readers = sessionmaker(snapshots, expire_on_commit=False, autoflush=True)
         alone = engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._single = sessionmaker(alone, expire_on_commit=False, autoflush=False)
+        self._single = sessionmaker(alone, expire_on_commit=False, autoflush=False, info={_ALONE: True})
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
@@ -74,20 +76,40 @@ def before_commit(session: Session, action: Callable[[Session], None]) -> None:
 
     For what takes a lock that everybody wants (the ledger's): judge first, lock last.
     """
+    _refuse_alone(session)
     session.info.setdefault(_BEFORE_COMMIT, []).append(action)
+
+
+def _refuse_alone(session: Session) -> None:
+    """A fact written in `Database.single` would be there without its leaf in the ledger.
+
+    Raises:
+        RuntimeError: each statement of this session is a transaction of its own.
+    """
+    if session.info.get(_ALONE):
+        raise RuntimeError("session: expected Database.transaction, found one that commits every statement")
+
+
+def _refuse_early_commit(session: Session) -> None:
+    """Nobody but `Database.transaction` commits what wants something done last."""
+    if not session.in_nested_transaction() and session.info.get(_BEFORE_COMMIT):
+        raise RuntimeError(
+            "commit: expected at the end of Database.transaction, found before its last actions"
+        )
 
 
 def run_before_commit(session: Session) -> None:
     """Flush what is pending, then run and forget the collected actions, in the order they were added."""
-    actions: list[Callable[[Session], None]] = session.info.pop(_BEFORE_COMMIT, [])
-    if actions:
+    actions: list[Callable[[Session], None]]
+    while actions := session.info.pop(_BEFORE_COMMIT, []):
         session.flush()
-    for action in actions:
-        action(session)
+        for action in actions:
+            action(session)
 
 
 def after_commit(session: Session, action: Callable[[], None]) -> None:
     """Have `action` run once the outer transaction of `session` is committed."""
+    _refuse_alone(session)
     session.info.setdefault(_AFTER_COMMIT, []).append(action)
 
 

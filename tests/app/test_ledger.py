@@ -3,10 +3,11 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy.orm import Session
 
 from app.core.ledger.leaf import parse_leaf
 from app.core.ledger.merkle import Frontier, Node, leaf_hash
-from app.db.session import Database
+from app.db.session import Database, before_commit
 from app.ledger import service as ledger
 from app.models import Layout, LedgerLeaf, LedgerNode
 
@@ -102,3 +103,43 @@ def test_a_row_that_is_not_there_is_refused_with_everything(database: Database) 
     with pytest.raises(LookupError, match="found nothing"), database.transaction() as session:
         ledger.record(session, kind="layout-registered", by="ada", rows={"nothing": []})
     assert stored(database) == ([], {})
+
+
+def test_no_fact_is_committed_before_its_leaf(database: Database) -> None:
+    """Neither by a commit of one's own, nor where every statement is one."""
+    row = Layout(sha256=f"{1:064x}", document=b"{}", group_count=1, layer_count=1, created_by="ada")
+
+    def commit_early() -> None:
+        with database.transaction() as session:
+            session.add(row)
+            ledger.record(session, kind="layout-registered", by="ada", rows={"layout": [row]})
+            session.commit()
+
+    with pytest.raises(RuntimeError, match="found before its last actions"):
+        commit_early()
+    with database.single() as session, pytest.raises(RuntimeError, match="commits every statement"):
+        ledger.record(session, kind="layout-registered", by="ada", rows={"layout": [row]})
+    with database.reading() as session:
+        assert session.query(Layout).count() == 0
+    assert stored(database) == ([], {})
+
+
+def test_what_is_recorded_by_a_last_action_gets_its_leaf_too(database: Database) -> None:
+    def record_late(session: Session) -> None:
+        row = Layout(sha256=f"{1:064x}", document=b"{}", group_count=1, layer_count=1, created_by="ada")
+        session.add(row)
+        ledger.record(session, kind="layout-registered", by="ada", rows={"layout": [row]})
+
+    with database.transaction() as session:
+        before_commit(session, record_late)
+    assert [leaf.kind for leaf in stored(database)[0]] == ["layout-registered"]
+
+
+def test_a_savepoint_is_no_commit(database: Database) -> None:
+    with database.transaction() as session:
+        row = Layout(sha256=f"{1:064x}", document=b"{}", group_count=1, layer_count=1, created_by="ada")
+        session.add(row)
+        ledger.record(session, kind="layout-registered", by="ada", rows={"layout": [row]})
+        with session.begin_nested():
+            session.flush()
+    assert len(stored(database)[0]) == 1
