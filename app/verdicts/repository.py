@@ -324,10 +324,9 @@ def _said(term: str) -> ColumnElement[bool]:
     """A term over the columns of a verdict, for rows that are no longer the newest."""
     kind, _, value = term.partition(":")
     if kind == "code":
-        like = f"{value}:%"
-        codes = func.unnest(VerdictRow.finding_codes).table_valued("code").alias("codes")
-        same = or_(codes.c.code == value, codes.c.code.like(like))
-        return exists(select(1).select_from(codes).where(same))
+        code = func.unnest(VerdictRow.finding_codes).column_valued("code")
+        same = or_(code == value, func.split_part(code, ":", 1) == value)
+        return exists(select(code).where(same))
     if kind == "gate":
         gate, _, state = value.partition("=")
         found: ColumnElement[bool] = VerdictRow.gates[gate]["state"].astext == state
