@@ -224,3 +224,13 @@ def test_isolation(change: Change, outcome: str, code: str) -> None:
 
 def test_a_probe_of_unknown_kind_cannot_be_judged() -> None:
     assert "GATE_MISSING:isolation" in codes(judge(made.isolation_run()))
+
+
+def test_a_rank_of_any_number_costs_nothing_to_refuse() -> None:
+    for degree in (None, 2):
+        document = made.single_restore()
+        document["rank_restore_evidence"][1]["rank"] = 2**62
+        if degree is None:
+            del document["profile"]["tensor_parallel_size"]
+        found = [one for one in judge(document).findings if one.name == "RANK_MISSING"]
+        assert [one.value for one in found] == [f"missing: 1; not of the topology: {2**62}"]

@@ -88,8 +88,8 @@ def _sets(proof: RankProof) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _difference(ranks: tuple[int, ...], wanted: int | None) -> str:
-    size = wanted if wanted is not None else max(ranks, default=0) + 1
     counts = Counter(ranks)
+    size = wanted if wanted is not None else len(counts)
     missing = [rank for rank in range(size) if rank not in counts]
     extra = sorted(rank for rank in counts if rank >= size)
     twice = sorted(rank for rank, number in counts.items() if number > 1)
