@@ -54,6 +54,8 @@ class Claimed:
     span_tokens: int
     layout: dict[str, Any]
     stream_pinned: bool = False
+    pace_s: float = 0.0
+    turn_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,8 @@ class ControlClient:
             span_tokens=answer["span_tokens"],
             layout=answer["layout"],
             stream_pinned=answer["stream_pinned"],
+            pace_s=answer.get("pace_s", 0.0),
+            turn_s=answer.get("turn_s", 0.0),
             root_path=Path(answer["root_path"]),
         )
 

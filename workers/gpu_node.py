@@ -7,6 +7,7 @@ The process opens its device and its generation before it takes the first messag
 """
 
 import logging
+import time
 from functools import cache
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 
 # How long a worker that starts waits for the control plane before it gives up and is started anew.
 START_PATIENCE_S: Final = 60.0
+# However large a restore: no worker waits longer for its turn to speak.
+LONGEST_TURN_S: Final = 60.0
 
 celery = create_queue(settings())
 
@@ -53,7 +56,8 @@ def _open(**_: Any) -> None:
 
 
 @celery.task(name=RANK_RESTORE)
-def restore(attempt_id: str) -> None:
+def restore(attempt_id: str, pause_s: float = 0.0) -> None:
+    time.sleep(min(pause_s, LONGEST_TURN_S))
     rank_worker().restore(attempt_id)
 
 
@@ -63,5 +67,5 @@ def read_back(attempt_id: str, readback_id: str) -> None:
 
 
 @celery.task(name=RANK_DISCARD)
-def discard(attempt_id: str) -> None:
-    rank_worker().discard(attempt_id)
+def discard(attempt_id: str, pause_s: float = 0.0) -> None:
+    rank_worker().discard(attempt_id, pause_s=min(pause_s, LONGEST_TURN_S))

@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 SHORTEST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 5.0
 PER_LEASE: Final = 10
+PACED_PER_LEASE: Final = 5
 # The control plane no longer knows the attempt, or has given it up. Anything else may pass.
 _OVER: Final = frozenset({404, 409})
 
@@ -29,7 +30,11 @@ class Heartbeat:
     def __init__(self, client: ControlClient, *, claimed: Claimed) -> None:
         self._client = client
         self._claimed = claimed
-        self._longest_s = min(max(claimed.lease_s / PER_LEASE, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
+        longest_s = min(max(claimed.lease_s / PER_LEASE, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
+        # The ranks of a large restore would drown the control plane in first beats.
+        paced_s = min(claimed.pace_s, claimed.lease_s / PACED_PER_LEASE)
+        self.longest_s = max(longest_s, paced_s)
+        self.first_s = self.longest_s if claimed.pace_s else SHORTEST_PAUSE_S
         self._progress: dict[str, int] | None = None
         self._awaited = False
         self._called = threading.Event()
@@ -67,20 +72,21 @@ class Heartbeat:
         if not self._awaited:
             self._wake.set()
 
-    def await_call(self, *, at_most_s: float) -> None:
-        """Return when something is decided, or after `at_most_s` seconds; from now on the caller asks."""
+    def await_call(self, *, at_most_s: float) -> bool:
+        """Return when something is decided (True) or after `at_most_s` seconds; the caller now asks."""
         self._awaited = True
-        self._called.wait(at_most_s)
+        called = self._called.wait(at_most_s)
         self._called.clear()
+        return called
 
     def _beat(self) -> None:
-        pause_s = SHORTEST_PAUSE_S
+        pause_s = self.first_s
         while True:
             self._wake.wait(pause_s)
             self._wake.clear()
             if self._ended.is_set() or not self._say():
                 return
-            pause_s = min(pause_s * 2, self._longest_s)
+            pause_s = min(pause_s * 2, self.longest_s)
 
     def _say(self) -> bool:
         """One beat; False once there is nothing left to say."""

@@ -81,6 +81,7 @@ class RankWorker:
         device: HostDevice,
         generation: int,
         clock: Callable[[], int] = time.monotonic_ns,
+        sleep: Callable[[float], None] = time.sleep,
         listening: Listening = _no_calls,
     ) -> None:
         self._settings = settings
@@ -88,6 +89,7 @@ class RankWorker:
         self._device = device
         self._generation = generation
         self._clock = clock
+        self._sleep = sleep
         self._listening = listening
         self._buffers = BufferPool()
         self._residents: dict[str, Resident] = {}
@@ -225,10 +227,11 @@ class RankWorker:
         heartbeat: Heartbeat,
     ) -> Decision:
         """Ask at every call until it is decided; silence is borne for `patience_s`, a refusal never."""
-        pause_s, heard_ns = FIRST_POLL_S, self._clock()
+        pause_s, heard_ns = max(FIRST_POLL_S, claimed.pace_s), self._clock()
         while not until(decision):
-            heartbeat.await_call(at_most_s=pause_s)
-            pause_s = min(pause_s * 1.5, LONGEST_POLL_S)
+            if heartbeat.await_call(at_most_s=pause_s):
+                self._sleep(claimed.turn_s)
+            pause_s = min(pause_s * 1.5, max(LONGEST_POLL_S, claimed.pace_s))
             try:
                 decision = self._client.decision(claimed)
                 heard_ns = self._clock()
@@ -253,12 +256,13 @@ class RankWorker:
         except (ControlError, ControlUnreachableError) as error:
             log.warning("attempt %s: readback not reported: %s", attempt_id, error)
 
-    def discard(self, attempt_id: str) -> None:
-        """Give the pages of an attempt back and say so, again if it was said before."""
+    def discard(self, attempt_id: str, *, pause_s: float = 0.0) -> None:
+        """Give the pages of an attempt back and say so after `pause_s`, again if it was said before."""
         resident = self._residents.pop(attempt_id, None)
         if resident is not None:
             self._device.discard(resident.pages)
             self._note_released(resident.claimed)
+        self._sleep(pause_s)
         self._say_released(attempt_id)
 
     def _note_released(self, claimed: Claimed) -> None:

@@ -29,14 +29,14 @@ PAUSE_S: Final = 1.0
 class RankMessages(Protocol):
     """What the services send to rank workers."""
 
-    def restore(self, queue: str, *, attempt_id: UUID) -> None:
-        """Wake the worker of `queue` to claim and run a rank attempt."""
+    def restore(self, queue: str, *, attempt_id: UUID, pause_s: float = 0.0) -> None:
+        """Wake the worker of `queue` to claim and run a rank attempt, in `pause_s` seconds."""
 
     def readback(self, queue: str, *, attempt_id: UUID, readback_id: UUID) -> None:
         """Have the worker digest the pages of an attempt."""
 
-    def discard(self, queue: str, *, attempt_id: UUID) -> None:
-        """Have the worker give the pages of an attempt back."""
+    def discard(self, queue: str, *, attempt_id: UUID, pause_s: float = 0.0) -> None:
+        """Have the worker give the pages of an attempt back, and say so in `pause_s` seconds."""
 
     def decided(self, *, restore_id: UUID) -> None:
         """Call the ranks of a restore that wait for its decision; none has to hear it."""
@@ -56,22 +56,25 @@ class CeleryRankMessages:
             retry=Retry(NoBackoff(), 0),
         )
 
-    def restore(self, queue: str, *, attempt_id: UUID) -> None:
-        self._send(RANK_RESTORE, queue=queue, arguments={"attempt_id": str(attempt_id)})
+    def restore(self, queue: str, *, attempt_id: UUID, pause_s: float = 0.0) -> None:
+        self._send(RANK_RESTORE, queue=queue, arguments=_of(attempt_id, pause_s=pause_s))
 
     def readback(self, queue: str, *, attempt_id: UUID, readback_id: UUID) -> None:
-        arguments = {"attempt_id": str(attempt_id), "readback_id": str(readback_id)}
+        arguments: dict[str, str | float] = {
+            "attempt_id": str(attempt_id),
+            "readback_id": str(readback_id),
+        }
         self._send(RANK_READBACK, queue=queue, arguments=arguments)
 
-    def discard(self, queue: str, *, attempt_id: UUID) -> None:
-        self._send(RANK_DISCARD, queue=queue, arguments={"attempt_id": str(attempt_id)})
+    def discard(self, queue: str, *, attempt_id: UUID, pause_s: float = 0.0) -> None:
+        self._send(RANK_DISCARD, queue=queue, arguments=_of(attempt_id, pause_s=pause_s))
 
     def decided(self, *, restore_id: UUID) -> None:
         self._try(
             lambda: self._broker.publish(DECIDED_CHANNEL, str(restore_id)), what=f"decided {restore_id}"
         )
 
-    def _send(self, task: str, *, queue: str, arguments: dict[str, str]) -> None:
+    def _send(self, task: str, *, queue: str, arguments: dict[str, str | float]) -> None:
         self._try(
             lambda: self._celery.send_task(task, kwargs=arguments, queue=queue, ignore_result=True),
             what=f"{task} for {queue}",
@@ -85,3 +88,9 @@ class CeleryRankMessages:
         except (OperationalError, RedisError, OSError) as error:
             self._not_before = self._clock() + PAUSE_S
             log.warning("broker: %s was not sent: %s", what, error)
+
+
+def _of(attempt_id: UUID, *, pause_s: float) -> dict[str, str | float]:
+    """A worker of the version before knows no pause, and gets none where there is none."""
+    arguments: dict[str, str | float] = {"attempt_id": str(attempt_id)}
+    return arguments | {"pause_s": pause_s} if pause_s else arguments

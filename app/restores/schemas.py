@@ -217,6 +217,13 @@ class ClaimResource(Resource):
     stream_pinned: bool = Field(description="the serial stream digest need not be recomputed")
     span_tokens: int
     layout: dict[str, Any]
+    pace_s: float = Field(
+        description=(
+            "over so many seconds the ranks of a large restore spread what all could say at once, and so "
+            "much lies between two polls of one; 0 where ranks are few"
+        )
+    )
+    turn_s: float = Field(description="so long after a call the rank asks what is decided")
 
 
 class ProgressBody(Body):

@@ -29,13 +29,13 @@ class RecordedMessages:
     sent: list[tuple[str, str, UUID]] = field(default_factory=list)
     decisions: list[UUID] = field(default_factory=list)
 
-    def restore(self, queue: str, *, attempt_id: UUID) -> None:
+    def restore(self, queue: str, *, attempt_id: UUID, pause_s: float = 0.0) -> None:
         self.sent.append(("restore", queue, attempt_id))
 
     def readback(self, queue: str, *, attempt_id: UUID, readback_id: UUID) -> None:
         self.sent.append(("readback", queue, attempt_id))
 
-    def discard(self, queue: str, *, attempt_id: UUID) -> None:
+    def discard(self, queue: str, *, attempt_id: UUID, pause_s: float = 0.0) -> None:
         self.sent.append(("discard", queue, attempt_id))
 
     def decided(self, *, restore_id: UUID) -> None:

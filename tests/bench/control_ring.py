@@ -11,21 +11,23 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from http.client import HTTPException
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import uuid4
 
 import redis
 
 from app.core.store.synth import SynthesizedSnapshot
+from app.queue import DECIDED_CHANNEL
 from tests.app.ring import RUNTIME, real_report, wire
 from tests.bench.control_client import BareClient
 from tests.bench.control_figures import Record
 from tests.bench.control_inventory import report_inventory
 from tests.bench.control_site import Site
 from workers import heartbeat, rank_restore
+from workers.control_client import Claimed, ControlClient
 
 WORK_S: Final = (3.0, 8.0)
 POOL_BYTES: Final = 4_000_000
@@ -125,6 +127,43 @@ def claim(client: BareClient, attempt_id: str, *, api_key: str) -> Rank:
     return Rank(attempt_id=attempt_id, token=answer["token"], api_key=api_key, claim=answer)
 
 
+def pauses_s(rank: Rank) -> tuple[float, float]:
+    """The worker's own first and longest pause between two beats."""
+    claimed = Claimed(
+        **{field.name: rank.claim[field.name] for field in fields(Claimed) if field.name in rank.claim}
+    )
+    beats = heartbeat.Heartbeat(cast(ControlClient, None), claimed=claimed)
+    return beats.first_s, beats.longest_s
+
+
+def bell(node: str) -> str:
+    """The list at which a simulated node hears that something is decided, beside its devices' queues."""
+    return f"bench.called.{node}"
+
+
+class Bells:
+    """One connection that listens to the calls as workers do, and passes each on to all nodes."""
+
+    def __init__(self, ring: Ring) -> None:
+        broker = ring.site.settings.broker_url
+        self._broker = redis.Redis.from_url(broker.get_secret_value() if broker else "")
+        self._bells = [bell(node) for node in ring.nodes]
+        self._channel = self._broker.pubsub(ignore_subscribe_messages=True)
+        self._channel.subscribe(**{DECIDED_CHANNEL: self._ring})
+        self._thread = self._channel.run_in_thread(sleep_time=0.05, daemon=True)
+
+    def _ring(self, _message: Any) -> None:
+        with self._broker.pipeline(transaction=False) as batch:
+            for name in self._bells:
+                batch.lpush(name, "called")
+            batch.execute()
+
+    def stop(self) -> None:
+        self._thread.stop()
+        self._thread.join()
+        self._broker.close()
+
+
 class SimulatedNode:
     """One node's devices, driven by a queue of what is due next."""
 
@@ -134,19 +173,22 @@ class SimulatedNode:
         self._key = ring.keys[node]
         broker = ring.site.settings.broker_url
         self._broker = redis.Redis.from_url(broker.get_secret_value() if broker else "")
-        self._queues = [f"gpu.{node}.{device}" for device in ring.devices]
+        self._devices = len(ring.devices)
+        self._bell = bell(node)
+        self._queues = [*(f"gpu.{node}.{device}" for device in ring.devices), self._bell]
         self._random = random.Random(node)
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
         self._ranks: dict[str, Rank] = {}
         self._released = 0
         self._gone: set[str] = set()
+        self._waiting: dict[str, tuple[object, Callable[[], None]]] = {}
 
     def run(self) -> None:
         """Until every device has given its pages back."""
         give_up = time.monotonic() + GIVE_UP_S
         self._client.connect()
-        while self._released < len(self._queues):
+        while self._released < self._devices:
             now = time.monotonic()
             if now > give_up:
                 raise RuntimeError(f"{self._queues[0]}: expected the end within {GIVE_UP_S} s, found none")
@@ -163,13 +205,17 @@ class SimulatedNode:
         found: Any = self._broker.brpop(self._queues, timeout=max(pause_s, 0.01))
         if found is None:
             return
+        if found[0].decode() == self._bell:
+            self._called()
+            return
         message = json.loads(found[1])
         arguments = json.loads(base64.b64decode(message["body"]))[1]
         task, attempt_id = message["headers"]["task"], arguments["attempt_id"]
+        turn_s = float(arguments.get("pause_s", 0.0))
         if task.endswith("restore"):
-            self._later(float(arguments.get("pause_s", 0.0)), lambda: self._claim(attempt_id))
+            self._later(turn_s, lambda: self._claim(attempt_id))
         elif task.endswith("discard"):
-            self._later(0.0, lambda: self._release(attempt_id))
+            self._later(turn_s, lambda: self._release(attempt_id))
 
     def _later(self, pause_s: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._due, (time.monotonic() + pause_s, next(self._order), action))
@@ -178,20 +224,16 @@ class SimulatedNode:
         rank = claim(self._client, attempt_id, api_key=self._key)
         self._ranks[attempt_id] = rank
         self._later(self._random.uniform(*WORK_S), lambda: self._ready(rank))
-        self._later(self._beat_s(rank), lambda: self._beat(rank))
+        first_s, _ = pauses_s(rank)
+        self._later(first_s, lambda: self._beat(rank, first_s))
 
-    def _beat_s(self, rank: Rank) -> float:
-        own = min(
-            max(rank.claim["lease_s"] / heartbeat.PER_LEASE, heartbeat.SHORTEST_PAUSE_S),
-            heartbeat.LONGEST_PAUSE_S,
-        )
-        return max(own, float(rank.claim.get("heartbeat_s", 0.0)))
-
-    def _beat(self, rank: Rank) -> None:
+    def _beat(self, rank: Rank, pause_s: float) -> None:
+        """A beat, and the next one after twice the pause, up to the longest: as the worker does."""
         if rank.attempt_id in self._gone:
             return
         rank.say(self._client, "heartbeat", method="POST", body=b'{"progress": null}')
-        self._later(self._beat_s(rank), lambda: self._beat(rank))
+        longer_s = min(pause_s * 2, pauses_s(rank)[1])
+        self._later(longer_s, lambda: self._beat(rank, longer_s))
 
     def _ready(self, rank: Rank) -> None:
         self._follow(rank, rank.say(self._client, "ready", body=self._ring.report), published=False)
@@ -206,13 +248,22 @@ class SimulatedNode:
             self._follow(rank, rank.say(self._client, "publish", body=body), published=True)
             return
         own = min(rank_restore.FIRST_POLL_S * 1.5**waited, rank_restore.LONGEST_POLL_S)
-        pause_s = max(own, float(rank.claim.get("poll_s", 0.0)))
+        turn = object()
 
         def poll() -> None:
-            answer = rank.say(self._client, "decision", method="GET")
-            self._follow(rank, answer, published=published, waited=waited + 1)
+            # The call and the pause both wake a rank; the first of them does.
+            if self._waiting.get(rank.attempt_id, (None, None))[0] is turn:
+                del self._waiting[rank.attempt_id]
+                answer = rank.say(self._client, "decision", method="GET")
+                self._follow(rank, answer, published=published, waited=waited + 1)
 
-        self._later(pause_s, poll)
+        self._waiting[rank.attempt_id] = (turn, lambda: self._later(rank.claim["turn_s"], poll))
+        self._later(max(own, rank.claim["pace_s"]), poll)
+
+    def _called(self) -> None:
+        """Something is decided: every rank that waits asks when it has its turn."""
+        for _, wake in list(self._waiting.values()):
+            wake()
 
     def _release(self, attempt_id: str) -> None:
         self._ranks[attempt_id].say(self._client, "released")
@@ -232,6 +283,7 @@ def measure_ring(site: Site, *, nodes: int, per_node: int) -> dict[str, Any]:
         except (RuntimeError, OSError, HTTPException) as error:
             failed.append(error)
 
+    bells = Bells(ring)
     threads = [threading.Thread(target=run, args=(node,)) for node in ring.nodes]
     for thread in threads:
         thread.start()
@@ -245,6 +297,7 @@ def measure_ring(site: Site, *, nodes: int, per_node: int) -> dict[str, Any]:
     operator.close()
     for thread in threads:
         thread.join()
+    bells.stop()
     site.stop_child("control")
     if failed:
         raise RuntimeError(f"{len(failed)} nodes failed, the first: {failed[0]}\n{site.logs()}")

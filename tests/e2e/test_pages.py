@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 from uuid import UUID
 
 import pytest
@@ -40,7 +41,9 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 # How many pages of one shape are visited: every state of a restore, otherwise the first few.
-MOST_OF_A_SHAPE = {"/restores/{id}": 9}
+MOST_OF_A_SHAPE = {"/restores/{id}": 9, "/images?": 6} | dict.fromkeys(
+    ("/receipts/{hex}?", "/images/compare?", "/declarations/new?", "/declarations/new", "/qualified?"), 1
+)
 FEW = 2
 # The same with and without rows.
 REFERENCE = frozenset({"/docs/api", "/docs/problems"})
@@ -57,6 +60,15 @@ EXPECTED_SHAPES = {
     "/snapshots/{hex}.{hex}",
     "/images",
     "/images/{id}",
+    "/images?",
+    "/images/{hex}",
+    "/images/compare",
+    "/images/compare?",
+    "/qualified",
+    "/receipts",
+    "/receipts/{hex}",
+    "/receipts/{hex}?",
+    "/declarations/new?",
     "/ledger",
     "/ledger/{n}",
     "/nodes/node-a",
@@ -71,13 +83,13 @@ class RecordedMessages:
 
     sent: int = 0
 
-    def restore(self, queue: str, *, attempt_id: UUID) -> None:
+    def restore(self, queue: str, *, attempt_id: UUID, pause_s: float = 0.0) -> None:
         self.sent += 1
 
     def readback(self, queue: str, *, attempt_id: UUID, readback_id: UUID) -> None:
         self.sent += 1
 
-    def discard(self, queue: str, *, attempt_id: UUID) -> None:
+    def discard(self, queue: str, *, attempt_id: UUID, pause_s: float = 0.0) -> None:
         self.sent += 1
 
     def decided(self, *, restore_id: UUID) -> None:
@@ -214,7 +226,9 @@ def walk(tab: Tab, *, most_tabs: int = 0, but: frozenset[str] = frozenset()) -> 
         for target in map(str, tab.page.evaluate(checks.LINKS)):
             link, _, place = target.partition("#")
             if place and link in ("", path.partition("?")[0]):
-                assert tab.page.locator(f"[id='{place}']").count() == 1, f"{path}: nothing is named {place}"
+                assert tab.page.locator(f"[id='{unquote(place)}']").count() == 1, (
+                    f"{path}: nothing is named {place}"
+                )
             shape = shape_of(link)
             waiting = sum(shape_of(one) == shape for one in wanted)
             if not link or link in known or not link.startswith("/") or link == "/openapi.json":
@@ -245,8 +259,8 @@ def test_every_page_without_anything_to_show_is_clean_too(
     site.fill(with_rows=False)
     tab = open_tab(chromium, site, viewport={"width": width, "height": 900}, color_scheme=scheme)
     seen = walk(tab, most_tabs=12 if width == 390 else 0, but=REFERENCE)
-    assert {"/", "/restores", "/restores/new", "/snapshots", "/images", "/ledger"} <= set(seen)
-    for path in ("/", "/restores", "/restores/new", "/snapshots", "/images"):
+    assert {"/", "/restores", "/restores/new", "/snapshots", "/images", "/receipts", "/ledger"} <= set(seen)
+    for path in ("/", "/restores", "/restores/new", "/snapshots", "/images", "/receipts", "/qualified"):
         tab.open(path)
         assert tab.page.locator(".empty").count() >= 1, f"{path} does not explain its emptiness"
     assert tab.said == []

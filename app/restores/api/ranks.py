@@ -23,7 +23,7 @@ from app.restores.schemas import (
     PublishBody,
     ReadbackResource,
 )
-from app.restores.service import attempts, readback, residency
+from app.restores.service import attempts, pace, readback, residency
 from app.restores.service.attempts import ClaimAsked, Speaker
 from app.web.body import json_document, raw_body
 from app.web.deps import DatabaseDep, NodeReporter, SettingsDep, WriteSession
@@ -96,6 +96,8 @@ def claim(
         stream_pinned=inputs.is_pinned,
         span_tokens=claimed.restore.span_tokens,
         layout=expect_object(layout, subject="layout"),
+        pace_s=pace.pace_s(claimed.restore.rank_count),
+        turn_s=pace.turn_s(claimed.attempt.rank, rank_count=claimed.restore.rank_count),
     )
 
 

@@ -7,6 +7,7 @@ admission     waiting restores take all their devices or none
 attempts      what a rank worker says: claim, heartbeat, ready, failure, publish, retracted
 completion    the one place that moves a restore forward once its attempts have changed
 sending       when a rank's worker is woken, and when again
+pace          when each rank of a large restore has its turn to speak
 residency     published pages: time to live, discard, release
 readback      digests of the published pages, read back on every rank
 upkeep        what the timetable does: leases, deadlines, re-sends, admissions

@@ -13,24 +13,27 @@ from app.config import Settings
 from app.db.session import after_commit
 from app.models import RankAttempt
 from app.restores.dispatch import RankMessages
+from app.restores.service.pace import turn_s
 
 
 def send_restore(
     session: Session, *, attempt: RankAttempt, messages: RankMessages, settings: Settings, now: datetime
 ) -> None:
     """Have the attempt's worker woken after the commit, and say when to try again if nobody claims it."""
-    note_sent(attempt, settings=settings, now=now)
+    pause_s = turn_s(attempt.rank, rank_count=attempt.restore.rank_count)
+    note_sent(attempt, settings=settings, now=now + timedelta(seconds=pause_s))
     queue, attempt_id = attempt.device.queue, attempt.id
-    after_commit(session, lambda: messages.restore(queue, attempt_id=attempt_id))
+    after_commit(session, lambda: messages.restore(queue, attempt_id=attempt_id, pause_s=pause_s))
 
 
 def send_discard(
     session: Session, *, attempt: RankAttempt, messages: RankMessages, settings: Settings, now: datetime
 ) -> None:
     """Have the worker give the attempt's pages back; asked again until it has said so."""
-    note_sent(attempt, settings=settings, now=now)
+    pause_s = turn_s(attempt.rank, rank_count=attempt.restore.rank_count)
+    note_sent(attempt, settings=settings, now=now + timedelta(seconds=pause_s))
     queue, attempt_id = attempt.device.queue, attempt.id
-    after_commit(session, lambda: messages.discard(queue, attempt_id=attempt_id))
+    after_commit(session, lambda: messages.discard(queue, attempt_id=attempt_id, pause_s=pause_s))
 
 
 def send_readback(
