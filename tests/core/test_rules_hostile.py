@@ -30,7 +30,8 @@ def outcomes(document: Any) -> list[Outcome]:
 @pytest.mark.parametrize("name", list(made.every_document()))
 def test_any_value_at_any_place_gets_a_verdict(name: str) -> None:
     document = made.every_document()[name]
-    for path in {path[:cut] for path in leaves(document) for cut in range(1, len(path) + 1)}:
+    places = {leaf[:cut] for leaf in leaves(document) for cut in range(1, len(leaf) + 1)}
+    for path in places:
         for value in _WEIRD:
             assert outcomes(replaced(document, path, value))
 
