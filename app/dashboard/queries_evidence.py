@@ -156,7 +156,7 @@ def history_of_image(session: Session, *, config_id: str) -> list[tuple[VerdictR
 def receipt_bytes(session: Session, *, digests: Sequence[str]) -> dict[str, bytes]:
     """The bytes of receipts, by digest."""
     query = select(ReceiptRow.sha256, ReceiptRow.document).where(ReceiptRow.sha256.in_(digests))
-    return dict(session.execute(query).tuples().all())
+    return {row.sha256: bytes(row.document) for row in session.execute(query)}
 
 
 def scopes_of_receipt(session: Session, *, sha256: str) -> list[VerdictRow]:

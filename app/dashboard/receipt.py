@@ -1,5 +1,6 @@
 """One receipt: what was read from it beside its bytes, and what the rules make of it."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -10,7 +11,7 @@ from app.dashboard import queries_evidence
 from app.dashboard.access import ImagesVisitor
 from app.dashboard.parsed_facts import fact_groups
 from app.dashboard.rank_bars import PHASES, time_chart
-from app.dashboard.raw_text import anchor_of, raw_text
+from app.dashboard.raw_text import anchor_of, raw_link, raw_text
 from app.dashboard.templating import page
 from app.dashboard.verdict_view import VerdictView
 from app.dashboard.verdict_words import CAUSES, GRADES, OUTCOMES, STATES, code_words
@@ -50,6 +51,7 @@ def show_receipt(
         chart=time_chart(facts.timings),
         phases=PHASES,
         anchor=anchor_of,
+        link=partial(raw_link, sha256),
         views=[VerdictView(row=row) for row in verdicts if row.kind == "receipt"],
         cases=[VerdictView(row=row) for row in verdicts if row.kind == "case"],
         scopes=queries_evidence.scopes_of_receipt(session, sha256=sha256),

@@ -17,7 +17,15 @@ _GAPS: Final = frozenset(map(str, Gap))
 # Gates nobody needs and nobody tried are named in one sentence instead of a row each.
 _SILENT: Final = frozenset({GateState.NOT_TESTED, GateState.NOT_APPLICABLE})
 _SHOWN_ALWAYS: Final = frozenset(
-    {Gate.IDENTITY, Gate.STRUCTURAL, Gate.PLACEMENT, Gate.SEMANTIC, Gate.CONTROL, Gate.ROLLBACK}
+    (
+        Gate.IDENTITY,
+        Gate.STRUCTURAL,
+        Gate.PLACEMENT,
+        Gate.SEMANTIC,
+        Gate.CONTROL,
+        Gate.ROLLBACK,
+        Gate.ADMISSION,
+    )
 )
 
 

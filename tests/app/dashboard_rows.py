@@ -39,6 +39,7 @@ from tests.app.dashboard_restores import (
     add_running,
     add_waiting,
 )
+from tests.app.evidence_rows import add_papers, own_papers
 
 NAME, PASSWORD = "dana", "correct horse battery"
 HOSTILE = "<script>alert('x')</script><b title=\"y\">"
@@ -189,6 +190,7 @@ def add_everything(session: Session, *, folder: Path) -> dict[str, UUID]:
     """All of it; returns the restores by what they are."""
     add_people(session)
     add_images(session)
+    add_papers(session, own_papers())
     return fill(session, folder=folder)
 
 

@@ -36,7 +36,7 @@ CONTRAST: Final = """
     if (!node.data.trim() || !elt.getBoundingClientRect().width || elt.closest(exempt)) continue;
     const style = getComputedStyle(elt);
     judge(elt, elt instanceof SVGElement ? style.fill : style.color, node.data); }
-  for (const elt of document.querySelectorAll('input:not([type=hidden])')) {
+  for (const elt of document.querySelectorAll('input:not([type=hidden]), textarea')) {
     judge(elt, getComputedStyle(elt).color, elt.name);
     if (elt.placeholder) judge(elt, getComputedStyle(elt, '::placeholder').color, elt.placeholder); }
   for (const elt of document.querySelectorAll('[data-label]')) {
@@ -62,9 +62,12 @@ OVERLAPPING: Final = """
 """
 TOO_WIDE_PX: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 LINKS: Final = """
-() => [...new Set([...document.querySelectorAll('a[href]')].map(elt => elt.getAttribute('href')))]
+() => [...new Set([...document.querySelectorAll('a[href]:not([download])')]
+  .map(elt => elt.getAttribute('href')))]
 """
-FOCUSABLE: Final = "a[href], button:not(:disabled), input:not([type=hidden]), select, [tabindex='0']"
+FOCUSABLE: Final = (
+    "a[href], button:not(:disabled), input:not([type=hidden]), select, textarea, summary, [tabindex='0']"
+)
 # Notes every element that gets the focus: its place among all controls, and whether it is seen and outlined.
 WATCH_FOCUS: Final = """
 selector => { const controls = () => [...document.querySelectorAll(selector)]
