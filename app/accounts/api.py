@@ -26,7 +26,7 @@ from app.errors import Forbidden, NotFound
 from app.models import Account, ApiKey
 from app.web.auth import Principal, Scope, current_principal
 from app.web.deps import Admin, ReadSession, WriteSession
-from app.web.etag import IfMatchRequired, conditional_json
+from app.web.etag import IfMatchRequired, conditional_json, tagged_json
 from app.web.idempotency import Answer, IdempotencyKey, answer_once
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
@@ -134,6 +134,7 @@ def get_account(name: AccountName, request: Request, principal: Person, session:
     operation_id="change_account",
     summary="Give an account other scopes, disable it or enable it again",
     description="Its keys and logins follow at once: a key may do what it says as far as its account may.",
+    response_model=AccountResource,
     responses=problem_responses("not-found", "last-admin", *MATCH_NEEDED),
 )
 def change_account(
@@ -142,12 +143,12 @@ def change_account(
     principal: Admin,
     match: IfMatchRequired,
     session: WriteSession,
-) -> AccountResource:
+) -> Response:
     row = service.get_account(session, name=name, lock=True)
     match.check(_account(row))
     scopes = None if body.scopes is None else frozenset(body.scopes)
     service.change_account(session, account=row, by=principal.name, scopes=scopes, disabled=body.disabled)
-    return _account(row)
+    return tagged_json(_account(row))
 
 
 @router.put(
@@ -241,14 +242,18 @@ def get_key(key_id: UUID, request: Request, principal: Person, session: ReadSess
     "/{key_id}",
     operation_id="revoke_key",
     summary="Revoke an API key for good; it stays in the list",
-    description="Revoking it again changes nothing. `If-Match: *` revokes it whatever it looks like now.",
+    description=(
+        "Revoking it again changes nothing. `If-Match: *` revokes it whatever it looks like now. Another key "
+        "than an admin's revokes itself, and keys of its account that may do nothing it may not."
+    ),
+    response_model=KeyResource,
     responses=problem_responses("not-found", *MATCH_NEEDED),
 )
-def revoke_key(key_id: UUID, principal: Person, match: IfMatchRequired, session: WriteSession) -> KeyResource:
+def revoke_key(key_id: UUID, principal: Person, match: IfMatchRequired, session: WriteSession) -> Response:
     row = service.get_key(session, key_id=key_id, by=principal, lock=True)
     match.check(_shown(session, row))
-    service.revoke_key(session, key=row, by=principal.name)
-    return _shown(session, row)
+    service.revoke_key_for(session, key=row, by=principal)
+    return tagged_json(_shown(session, row))
 
 
 def _shown(session: Session, row: ApiKey) -> KeyResource:

@@ -44,6 +44,13 @@ def conditional_json(request: Request, model: BaseModel) -> Response:
     return conditional(request, model.model_dump_json().encode(), media_type="application/json")
 
 
+def tagged_json(model: BaseModel) -> Response:
+    """What a change made of a resource, with the ETag the next change has to name."""
+    body = model.model_dump_json().encode()
+    headers = {"ETag": etag_of(body), "Cache-Control": "private, no-cache"}
+    return Response(body, media_type="application/json", headers=headers)
+
+
 class IfMatch:
     """The If-Match header of a request that changes something, and what it is compared with.
 

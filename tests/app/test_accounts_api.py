@@ -290,3 +290,28 @@ def test_scopes_of_an_admin_account_without_reports_still_make_node_keys(databas
         principal = service.authenticate_key(session, text=text_)
     assert principal is not None
     assert principal.scopes == PRESETS["worker"]
+
+
+def test_a_key_takes_away_no_more_than_it_holds(admin: Caller, bob: Caller) -> None:
+    """A key that only reads must not be able to stop what others of its account do."""
+    made = bob.make_key(label="reader", life_s=600).json()
+    reader = Caller(bob.client, made["secret"])
+    other = bob.make_key(label="other reader", life_s=600).json()
+    (own,) = [key for key in bob.get("keys").json()["keys"] if key["label"] == "bob"]
+    refused = reader.change("DELETE", f"keys/{own['id']}")
+    assert (refused.status_code, refused.json()["code"]) == (403, "scope-missing")
+    assert bob.get(f"keys/{own['id']}").json()["state"] == "live"
+    assert reader.change("DELETE", f"keys/{other['id']}").json()["state"] == "revoked"
+    assert reader.change("DELETE", f"keys/{made['id']}").json()["state"] == "revoked"
+    assert admin.change("DELETE", f"keys/{own['id']}").json()["state"] == "revoked"
+
+
+def test_what_a_change_answers_has_the_etag_of_the_next(admin: Caller) -> None:
+    admin.post("accounts", {"name": "eve", "scopes": READ})
+    changed = admin.change("PATCH", "accounts/eve", {"disabled": True})
+    assert changed.headers["etag"] == admin.get("accounts/eve").headers["etag"]
+    again = admin.change("PATCH", "accounts/eve", {"disabled": False}, match=changed.headers["etag"])
+    assert again.status_code == 200
+    key = admin.make_key(account="eve", label="eve").json()
+    revoked = admin.change("DELETE", f"keys/{key['id']}")
+    assert revoked.headers["etag"] == admin.get(f"keys/{key['id']}").headers["etag"]

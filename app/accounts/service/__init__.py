@@ -22,6 +22,7 @@ from app.accounts.service.keys import (
     make_key,
     make_key_for,
     revoke_key,
+    revoke_key_for,
     revoke_keys,
     state_of,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "make_key_for",
     "resume",
     "revoke_key",
+    "revoke_key_for",
     "revoke_keys",
     "set_password",
     "state_of",

@@ -179,6 +179,23 @@ def revoke_key(session: Session, *, key: ApiKey, by: str) -> None:
     _revoke(session, keys=[key], by=by)
 
 
+def revoke_key_for(session: Session, *, key: ApiKey, by: Principal) -> None:
+    """Revoke a key by REST. As a key hands on less than it holds, it takes away no more: itself, and keys of
+    its account that may do nothing it may not; an admin's key any.
+
+    Raises:
+        Forbidden: the key may do more.
+    """
+    beyond = frozenset(Scope(scope) for scope in key.scopes) - by.scopes
+    if beyond and key.id != by.key_id and not by.may(Scope.ADMIN):
+        raise Forbidden(
+            f"key {key.id}: expected one with no scope this key lacks, or the scope {Scope.ADMIN}; found "
+            f"{', '.join(sorted(beyond))}",
+            code="scope-missing",
+        )
+    _revoke(session, keys=[key], by=by.name)
+
+
 def revoke_keys(session: Session, *, label: str, by: str = BESIDE) -> int:
     """Revoke every live key with this label; returns how many."""
     live = [key for key in repository.keys_by_label(session, label=label) if key.revoked_at is None]
