@@ -35,6 +35,7 @@ class Restore(Base):
         Index("ix_restore_state", "state", "created_at", "id"),
         Index("ix_restore_outcome", "outcome", "created_at", "id"),
         Index("ix_restore_state_outcome", "state", "outcome", "created_at", "id"),
+        Index("ix_restore_context", "context_digest", "created_at"),
         Index("ix_restore_open", "created_at", postgresql_where="state <> 'finished'"),
         Index(
             "ix_restore_unwritten",
@@ -102,6 +103,7 @@ class RankAttempt(Base):
         ),
         Index("ix_rank_attempt_open", "lease_expires_at", postgresql_where="ended_at IS NULL"),
         Index("ix_rank_attempt_device", "device_id", postgresql_where="pages_released_at IS NULL"),
+        Index("ix_rank_attempt_device_claimed", "device_id", "claimed_at"),
     )
 
     id: Mapped[Id]

@@ -21,6 +21,8 @@ LISTS = (
     ("ix_root_document_created", "root_document", ["created_at", "sha256"]),
     ("ix_root_document_context", "root_document", ["context_digest", "created_at", "sha256"]),
     ("ix_snapshot_created", "snapshot", ["created_at", "id"]),
+    ("ix_rank_attempt_device_claimed", "rank_attempt", ["device_id", "claimed_at"]),
+    ("ix_restore_context", "restore", ["context_digest", "created_at"]),
 )
 
 KNOWN_SNAPSHOTS = """

@@ -1,5 +1,6 @@
-"""Turns of the ranks of a large restore: spread evenly, told with the message and the claim, none for few ranks."""
+"""Turns of the ranks of a large restore: even, told with the message and the claim, none for few ranks."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import cast
 from uuid import uuid4
@@ -22,7 +23,7 @@ def test_few_ranks_wait_for_nobody(ranks: int) -> None:
 
 def test_many_ranks_speak_evenly_one_after_the_other() -> None:
     turns = [turn_s(rank, rank_count=512) for rank in range(512)]
-    gaps = {round(later - earlier, 9) for earlier, later in zip(turns, turns[1:], strict=False)}
+    gaps = {round(later - earlier, 9) for earlier, later in pairwise(turns)}
     assert turns[0] == 0
     assert gaps == {1 / RANKS_PER_S}
     assert turns[-1] < pace_s(512) == 5.12

@@ -221,7 +221,13 @@ class SimulatedNode:
         heapq.heappush(self._due, (time.monotonic() + pause_s, next(self._order), action))
 
     def _claim(self, attempt_id: str) -> None:
-        rank = claim(self._client, attempt_id, api_key=self._key)
+        try:
+            rank = claim(self._client, attempt_id, api_key=self._key)
+        except RuntimeError:
+            # A second message for a claimed rank: the worker says so in its log and goes on.
+            if attempt_id not in self._ranks:
+                raise
+            return
         self._ranks[attempt_id] = rank
         self._later(self._random.uniform(*WORK_S), lambda: self._ready(rank))
         first_s, _ = pauses_s(rank)
