@@ -36,8 +36,15 @@ def ledger_signer(request: Request) -> NoteSigner | None:
 SignerDep = Annotated[NoteSigner | None, Depends(ledger_signer)]
 
 
-def _text_answers(description: str, *codes: str) -> dict[int | str, dict[str, Any]]:
-    answer = {"description": description, "content": {"text/plain": {"schema": {"type": "string"}}}}
+_SIGNED: Final = (
+    "example.org/log\n1\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n\n"
+    "— example.org/log Az3grlgtzPICa5Os…\n"
+)
+
+
+def _text_answers(description: str, *codes: str, example: str) -> dict[int | str, dict[str, Any]]:
+    content = {"schema": {"type": "string"}, "example": example}
+    answer = {"description": description, "content": {"text/plain": content}}
     return {200: answer, **problem_responses("bad-request", *codes)}
 
 
@@ -84,7 +91,9 @@ def get_ledger(
     operation_id="get_ledger_checkpoint",
     summary="The signed tree head (C2SP tlog-checkpoint): of now, or one handed out earlier",
     response_class=Response,
-    responses=_text_answers("A signed checkpoint", "not-found", "ledger-out-of-range", *_SIGNING),
+    responses=_text_answers(
+        "A signed checkpoint", "not-found", "ledger-out-of-range", *_SIGNING, example=_SIGNED
+    ),
 )
 def get_checkpoint(
     request: Request,
@@ -148,7 +157,12 @@ def get_entry(
     operation_id="prove_ledger_inclusion",
     summary="Proof that an entry is in the log (C2SP tlog-proof), verifiable offline",
     response_class=Response,
-    responses=_text_answers("A .tlog-proof file", "ledger-out-of-range", *_SIGNING),
+    responses=_text_answers(
+        "A .tlog-proof file",
+        "ledger-out-of-range",
+        *_SIGNING,
+        example=f"c2sp.org/tlog-proof@v1\nindex 0\n\n{_SIGNED}",
+    ),
 )
 def prove_inclusion(
     request: Request,
@@ -170,7 +184,9 @@ def prove_inclusion(
     operation_id="prove_ledger_consistency",
     summary="Proof that an earlier state of the log is the start of a later one (C2SP add-checkpoint body)",
     response_class=Response,
-    responses=_text_answers("`old N`, hashes, checkpoint", "ledger-out-of-range", *_SIGNING),
+    responses=_text_answers(
+        "`old N`, hashes, checkpoint", "ledger-out-of-range", *_SIGNING, example=f"old 0\n\n{_SIGNED}"
+    ),
 )
 def prove_consistency(
     request: Request,

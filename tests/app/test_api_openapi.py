@@ -69,6 +69,17 @@ def test_every_problem_type_resolves_to_our_page(client: TestClient) -> None:
         assert f'id="{code}"' in page.text, code
 
 
+def test_every_answer_that_is_a_text_has_an_example(document: dict[str, Any]) -> None:
+    texts = {
+        operation["operationId"]: answer["content"]["text/plain"]
+        for _, _, operation in operations(document)
+        for status, answer in operation["responses"].items()
+        if status < "400" and "text/plain" in answer.get("content", {})
+    }
+    assert len(texts) >= 3
+    assert [name for name, content in texts.items() if not content.get("example")] == []
+
+
 def test_every_body_and_every_good_answer_has_an_example_that_fits(document: dict[str, Any]) -> None:
     for _, _, operation in operations(document):
         good = [one for status, one in operation["responses"].items() if status < "400"]
