@@ -33,6 +33,10 @@ router = APIRouter(prefix="/restores/new", include_in_schema=False)
 
 SNAPSHOTS: Final = 50
 LAYOUTS: Final = 50
+PURPOSES: Final = {
+    "qualification": "qualification run: to find out, with any image; serves nobody",
+    "operational": "operational: only an image that is deployable for exactly this, or an exception",
+}
 LONGEST_STAY_S: Final = 7 * 24 * 3600
 # A double click's second request waits for the first one rather than complain about it.
 PATIENCE_S: Final = 3.0
@@ -47,6 +51,8 @@ class StartForm:
     layout: str
     resident_s: str
     once: str
+    purpose: str = "qualification"
+    image: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +70,17 @@ def form_fields(
     layout: Annotated[str, Form(max_length=200)] = "",
     resident_s: Annotated[str, Form(max_length=20)] = "",
     once: Annotated[str, Form(max_length=64)] = "",
+    purpose: Annotated[str, Form(max_length=20)] = "qualification",
+    image: Annotated[str, Form(max_length=80)] = "",
 ) -> StartForm:
-    return StartForm(snapshot=snapshot, layout=layout, resident_s=resident_s.strip(), once=once)
+    return StartForm(
+        snapshot=snapshot,
+        layout=layout,
+        resident_s=resident_s.strip(),
+        once=once,
+        purpose=purpose,
+        image=image.strip().lower().removeprefix("sha256:"),
+    )
 
 
 FormFields = Annotated[StartForm, Depends(form_fields)]
@@ -118,11 +133,19 @@ def read_order(form: StartForm) -> RestoreOrder:
         raise Refused(f"Pages stay: expected 1 to {LONGEST_STAY_S} seconds, found {form.resident_s}")
     if not form.once:
         raise Refused("This form was incomplete; it has been renewed, please send it again")
+    if form.purpose not in PURPOSES:
+        raise Refused(f"Purpose: expected one of {', '.join(PURPOSES)}, found {form.purpose!r}")
+    if form.image and not _is_digest(form.image):
+        raise Refused("Image: expected the 64 digits of a config id, or nothing")
+    if form.purpose == "operational" and not form.image:
+        raise Refused("Image: expected the image that an operational restore is for, found nothing")
     return RestoreOrder(
         context_digest=context_digest,
         rank_zero_storage_key=storage_key,
         layout_sha256=form.layout,
         resident_s=int(form.resident_s),
+        purpose=form.purpose,
+        image_config_id=form.image or None,
     )
 
 
@@ -144,7 +167,9 @@ def _production(
 
 def _answer(session: Session, *, form: StartForm, login: Login, produce: Callable[[], Answer]) -> Response:
     """The redirect to the restore, the same one for the same form; a savepoint undoes what fails."""
-    fingerprint = b"POST /restores/new\n" + encode_canonical([form.snapshot, form.layout, form.resident_s])
+    fingerprint = b"POST /restores/new\n" + encode_canonical(
+        [form.snapshot, form.layout, form.resident_s, form.purpose, form.image]
+    )
     give_up_at = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -182,6 +207,7 @@ def _show(
         form=_preselected(form, choices=choices),
         problem=str(problem) if problem else "",
         longest_s=LONGEST_STAY_S,
+        purposes=PURPOSES,
     )
 
 

@@ -1,7 +1,6 @@
 """Pages of evidence: images by verdict, one image, two images, a day, receipts, declaring."""
 
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,7 +29,7 @@ NEW_PAGES = (
 
 
 @pytest.fixture
-def empty(client: TestClient, database: Database) -> Iterator[TestClient]:
+def empty(client: TestClient, database: Database) -> TestClient:
     """dana's browser on an installation without evidence."""
     with database.transaction() as session:
         rows.add_people(session)
@@ -79,7 +78,7 @@ def test_tabs_hold_their_outcomes_and_count_them(filled: TestClient, database: D
         now = session.execute(
             text("SELECT outcome, count(*) FROM verdict_current WHERE kind = 'scope' GROUP BY 1")
         )
-        found = {row.outcome: row.count for row in now}
+        found: dict[str, int] = {outcome: count for outcome, count in now}  # noqa: C416
     other = sum(found.get(name, 0) for name in ("unsupported", "incomplete", "implemented"))
     assert counts == {
         "qualified": str(found["qualified"]),

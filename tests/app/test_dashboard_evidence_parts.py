@@ -5,6 +5,8 @@ from decimal import Decimal
 
 import pytest
 
+from app.core.qualify.document import read_document
+from app.core.qualify.extract import document_facts
 from app.core.qualify.facts import Timing
 from app.dashboard.parsed_facts import fact_groups
 from app.dashboard.rank_bars import RankBars, time_chart
@@ -103,7 +105,7 @@ def test_what_no_phase_claims_is_a_bar_of_its_own() -> None:
         ("h2d_submit", "30.25"),
         ("unattributed", "29.75"),
     ]
-    assert (first.total_ms, first.excess_ms) == (Decimal("101.5"), 0)
+    assert (first.total_ms, first.excess_ms) == (Decimal("101.5"), Decimal(0))
     assert parts(second) == [("queue_wait", "2"), ("restore_read", "95"), ("h2d_submit", "5")]
     assert second.excess_ms == 10
     assert chart.groups[0].remainder == "service less its phases"
@@ -180,7 +182,7 @@ def test_the_corpus_is_shown_byte_for_byte_and_its_times_add_up() -> None:
     for paper in corpus():
         text = raw_text(paper.raw)
         assert text.is_cut or shown(text) == paper.raw.decode().replace("\r\n", "\n").removesuffix("\n")
-        facts = made.document_facts(made.read_document(paper.raw))
+        facts = document_facts(read_document(paper.raw))
         assert all(group.more == 0 for group in fact_groups(facts)), paper.path
         chart = time_chart(facts.timings)
         for rank in (rank for group in (chart.groups if chart else ()) for rank in group.ranks):

@@ -238,7 +238,7 @@ def test_a_fragment_opened_in_a_tab_leads_to_its_page(filled: TestClient, restor
 
 def test_the_form_preselects_what_fits(filled: TestClient) -> None:
     html = filled.get("/restores/new").text
-    assert html.count(" selected>") == 2
+    assert html.count(" selected>") == 3
     assert "· fits</option>" in html
     assert "it is preselected" in html
 
@@ -267,6 +267,10 @@ def test_a_double_click_is_one_restore(filled: TestClient, database: Database) -
         ({"resident_s": "soon"}, "expected a whole number of seconds"),
         ({"resident_s": "0"}, "expected 1 to 604800 seconds, found 0"),
         ({"once": ""}, "it has been renewed"),
+        ({"purpose": "fun"}, "Purpose: expected one of qualification, operational, found &#39;fun&#39;"),
+        ({"purpose": "operational"}, "Image: expected the image that an operational restore is for"),
+        ({"purpose": "operational", "image": "1" * 64}, "deployable"),
+        ({"image": "latest"}, "Image: expected the 64 digits of a config id, or nothing"),
     ],
 )
 def test_the_form_says_what_is_wrong_and_keeps_the_rest(
