@@ -16,7 +16,8 @@ LOCAL_DEVICES: Final = ("host0", "host1", "host2", "host3")
 # No line per request: with heartbeats of many ranks it would be most of the log, and cost like a statement.
 WEB_COMMAND: Final = (
     *("uvicorn", "app.main:create_app", "--factory", "--no-server-header", "--proxy-headers"),
-    "--no-access-log",
+    # Longer than any pause between two words of a rank: a connection closed under one costs two.
+    *("--no-access-log", "--timeout-keep-alive", "30"),
 )
 CONTROL_COMMAND: Final = (
     *("celery", "--app", "workers.control_node", "worker", "--beat", "--queues", "control"),

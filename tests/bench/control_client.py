@@ -32,13 +32,23 @@ class BareClient:
         """One request, measured under `kind`: its status and its JSON (None without a body)."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         started = time.perf_counter()
-        self._connection.request(method, path, body=body, headers={**self._headers, **named})
-        response = self._connection.getresponse()
+        try:
+            response = self._sent(method, path, body=body, headers=named)
+        except (http.client.RemoteDisconnected, ConnectionError):
+            # Closed while it rested: every client opens another one then.
+            self._connection.close()
+            response = self._sent(method, path, body=body, headers=named)
         raw = response.read()
         elapsed_ms = (time.perf_counter() - started) * 1e3
         server_ms = float(response.headers.get("x-server-ms", "nan"))
         self._record.add(kind, Sample(elapsed_ms, server_ms, response.status))
         return response.status, json.loads(raw) if raw else None
+
+    def _sent(
+        self, method: str, path: str, *, body: bytes | None, headers: dict[str, str]
+    ) -> http.client.HTTPResponse:
+        self._connection.request(method, path, body=body, headers={**self._headers, **headers})
+        return self._connection.getresponse()
 
     def need(self, kind: str, method: str, path: str, *, body: bytes | None = None, **headers: str) -> Any:
         """`ask`, where anything but success ends the measurement."""
