@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, exists, func, or_, select, tuple_, union_all
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement, Select, exists, func, or_, select, text, tuple_
 from sqlalchemy.orm import Session, aliased, defer, joinedload
 
 from app.models import DeclarationRow, OperationalException, VerdictCurrent, VerdictRow
@@ -16,6 +15,28 @@ from app.web.paging import Cursor, Total, count_rows
 # Of each outcome so many receipts of a scope are looked at when its verdict is made.
 MOST_OF_AN_OUTCOME: Final = 200
 _OUTCOMES: Final = ("unsupported", "rejected", "qualified", "implemented", "research-only", "incomplete")
+# As text: building these costs more than asking them, and every receipt asks them.
+_STANDING: Final = text(
+    """
+    SELECT one.verdict_id, one.receipt_sha256, one.superseded_by
+      FROM unnest(CAST(:outcomes AS text[])) AS wanted (outcome)
+     CROSS JOIN LATERAL (
+           SELECT verdict_id, receipt_sha256, superseded_by
+             FROM verdict_current
+            WHERE composes AND scope_digest = :scope AND capability = :capability
+              AND outcome = wanted.outcome AND (superseded_by IS NOT NULL) = :superseded
+            ORDER BY created_at
+            LIMIT :most) AS one
+     ORDER BY one.receipt_sha256, one.verdict_id
+    """
+)
+_KEPT: Final = tuple(column.name for column in VerdictCurrent.__table__.columns)
+_NEWEST: Final = text(
+    f"INSERT INTO verdict_current ({', '.join(_KEPT)}) VALUES ("
+    + ", ".join("to_tsvector('simple', :words)" if name == "words" else f":{name}" for name in _KEPT)
+    + ") ON CONFLICT (subject_key) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _KEPT if name != "subject_key")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,49 +79,42 @@ def document_of(session: Session, *, verdict_id: UUID) -> bytes:
     return bytes(session.scalars(query).one())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingCase:
+    """A newest verdict that takes part in the verdict of its scope."""
+
+    verdict_id: UUID
+    receipt: str
+    superseded_by: str | None
+
+
 def standing_cases(
     session: Session, *, scope_digest: str, capability: str, superseded: bool
-) -> list[tuple[str, str | None, bytes]]:
-    """Receipt, its successor and the verdict's document of what takes part in a scope's verdict, in the order
-    they came; of each outcome the first `MOST_OF_AN_OUTCOME`."""
-    parts = [
-        select(VerdictCurrent.verdict_id, VerdictCurrent.created_at)
-        .where(
-            VerdictCurrent.composes,
-            VerdictCurrent.scope_digest == scope_digest,
-            VerdictCurrent.capability == capability,
-            VerdictCurrent.outcome == outcome,
-            VerdictCurrent.superseded_by.is_not(None)
-            if superseded
-            else VerdictCurrent.superseded_by.is_(None),
-        )
-        .order_by(VerdictCurrent.created_at)
-        .limit(MOST_OF_AN_OUTCOME)
-        .subquery()
-        for outcome in _OUTCOMES
+) -> list[StandingCase]:
+    """What takes part in a scope's verdict, by receipt; of each outcome the first `MOST_OF_AN_OUTCOME`."""
+    given = {
+        "outcomes": list(_OUTCOMES),
+        "scope": scope_digest,
+        "capability": capability,
+        "superseded": superseded,
+        "most": MOST_OF_AN_OUTCOME,
+    }
+    return [
+        StandingCase(verdict_id=row.verdict_id, receipt=row.receipt_sha256, superseded_by=row.superseded_by)
+        for row in session.execute(_STANDING, given)
     ]
-    every = union_all(*(select(part.c.verdict_id) for part in parts)).subquery()
-    query = (
-        select(VerdictRow.receipt_sha256, VerdictRow.superseded_by, VerdictRow.document)
-        .join(every, every.c.verdict_id == VerdictRow.id)
-        .order_by(VerdictRow.receipt_sha256, VerdictRow.case_name, VerdictRow.id)
-    )
-    return [(str(receipt), successor, bytes(raw)) for receipt, successor, raw in session.execute(query)]
+
+
+def documents_of(session: Session, *, verdict_ids: Sequence[UUID]) -> dict[UUID, bytes]:
+    query = select(VerdictRow.id, VerdictRow.document).where(VerdictRow.id.in_(verdict_ids))
+    return {row.id: bytes(row.document) for row in session.execute(query)}
 
 
 def add_verdicts(session: Session, *, rows: Sequence[VerdictRow], current: Sequence[dict[str, Any]]) -> None:
     """Add rows and have them be the newest of their keys."""
     session.add_all(rows)
     session.flush()
-    for values in current:
-        written = {**values, "words": func.to_tsvector("simple", values["words"])}
-        statement = insert(VerdictCurrent).values(written)
-        session.execute(
-            statement.on_conflict_do_update(
-                index_elements=[VerdictCurrent.subject_key],
-                set_={name: statement.excluded[name] for name in values if name != "subject_key"},
-            )
-        )
+    session.execute(_NEWEST, list(current))
 
 
 def get_verdict(session: Session, *, verdict_id: UUID) -> VerdictRow | None:

@@ -19,7 +19,7 @@ from app.receipts.service.locks import lock_receipts, lock_scopes
 from app.verdicts import repository
 from app.verdicts.service import rows
 from app.verdicts.service.rows import Cause, Draft
-from app.verdicts.service.stored import verdict_from
+from app.verdicts.service.stored import keep_verdict, verdicts_by_id
 from app.verdicts.service.surroundings import around
 
 Scope = tuple[str, str]
@@ -107,13 +107,14 @@ def _scope_draft(session: Session, scope: Scope, *, grade: Basis) -> Draft | Non
             session, scope_digest=digest, capability=capability, superseded=superseded
         )
         if found:
+            known = verdicts_by_id(session, verdict_ids=[one.verdict_id for one in found])
             receipts = [
                 Receipt(
-                    sha256=receipt,
-                    verdict=verdict_from(raw, subject=f"verdict of receipt {receipt[:12]}"),
-                    superseded_by=successor or "",
+                    sha256=one.receipt,
+                    verdict=known[one.verdict_id],
+                    superseded_by=one.superseded_by or "",
                 )
-                for receipt, successor, raw in found
+                for one in found
             ]
             composed = compose(receipts, scope=receipts[0].verdict.scope, capability=Capability(capability))
             if composed is not None:
@@ -134,9 +135,8 @@ def _vanished(
 
 
 def _closing(session: Session, last: VerdictCurrent, *, grade: Basis) -> Draft:
-    raw = repository.document_of(session, verdict_id=last.verdict_id)
     return rows.closing_draft(
-        verdict_from(raw, subject=f"verdict {last.verdict_id}"),
+        verdicts_by_id(session, verdict_ids=[last.verdict_id])[last.verdict_id],
         kind=last.kind,
         receipt=last.receipt_sha256,
         grade=grade,
@@ -163,6 +163,8 @@ def _write(
         written.append(rows.row_of(draft, cause=cause, previous_id=previous, now=now))
     current = [rows.current_values(draft, row) for draft, row in zip(changed, written, strict=True)]
     repository.add_verdicts(session, rows=written, current=current)
+    for draft, row in zip(changed, written, strict=True):
+        keep_verdict(row.id, draft.verdict)
     facts: JsonObject = {"cause": cause.what, **({"receipt": cause.receipt} if cause.receipt else {})}
     ledger.record(session, kind="verdicts-made", by=cause.by, rows={"verdict": written}, facts=facts)
     return written
