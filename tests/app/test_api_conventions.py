@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from app.config import Settings
 from app.db.session import Database, before_commit
 from app.main import create_app
-from app.web.body import LARGEST_BODY_BYTES
+from app.web.body import CLIENTS_BODY_BYTES, LARGEST_BODY_BYTES, STRANGERS_BODY_BYTES
 from app.web.problems import MEDIA_TYPE, PROBLEMS
 from tests.app.conftest import RecordedMessages
 from tests.app.ring import Ring
@@ -122,19 +122,31 @@ def test_body_over_the_limit_is_413(client: TestClient, keys: dict[str, str]) ->
     assert (answer.status_code, answer.json()["code"]) == (413, "content-too-large")
 
 
+@pytest.mark.parametrize(
+    ("sender", "limit"),
+    [
+        (None, STRANGERS_BODY_BYTES),
+        ("sgk_00000000_" + "A" * 51, STRANGERS_BODY_BYTES),
+        ("operator", CLIENTS_BODY_BYTES),
+        ("worker", LARGEST_BODY_BYTES),
+    ],
+)
 @pytest.mark.parametrize("path", ["/api/v1/restores", "/api/v1/sources", "/login"])
-def test_no_route_reads_more_than_the_largest_body(client: TestClient, path: str) -> None:
+def test_no_route_reads_more_than_its_sender_may_send(
+    client: TestClient, keys: dict[str, str], path: str, sender: str | None, limit: int
+) -> None:
     """Driven as ASGI, since the test client collects a body before it sends it."""
-    read, answers = 0, []
+    read, answers, step = 0, [], 100_000
 
     async def receive() -> dict[str, Any]:
         nonlocal read
-        read += 1_000_000
-        return {"type": "http.request", "body": b" " * 1_000_000, "more_body": read < 200_000_000}
+        read += step
+        return {"type": "http.request", "body": b" " * step, "more_body": read < 200_000_000}
 
     async def send(message: dict[str, Any]) -> None:
         answers.append(message)
 
+    key = [(b"authorization", f"Bearer {keys.get(sender, sender)}".encode())] if sender else []
     scope = {
         "type": "http",
         "http_version": "1.1",
@@ -142,15 +154,15 @@ def test_no_route_reads_more_than_the_largest_body(client: TestClient, path: str
         "path": path,
         "raw_path": path.encode(),
         "query_string": b"",
-        "headers": [(b"content-type", b"application/json" if "api" in path else FORM)],
+        "headers": [(b"content-type", b"application/json" if "api" in path else FORM), *key],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 80),
         "scheme": "http",
     }
     asyncio.run(client.app(scope, receive, send))  # type: ignore[arg-type]
-    # A form's own parser refuses a field over 1 MB before the limit is reached.
-    assert answers[0]["status"] == (413 if "api" in path else 400)
-    assert read <= LARGEST_BODY_BYTES + 1_000_000
+    # A form's own parser refuses a field over 1 MB.
+    assert answers[0]["status"] == (400 if path == "/login" and limit > STRANGERS_BODY_BYTES else 413)
+    assert read <= limit + step
 
 
 def test_get_has_a_strong_etag_and_304(ring: Ring) -> None:
