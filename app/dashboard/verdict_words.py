@@ -62,7 +62,8 @@ CAUSES: Final[dict[str, str]] = {
     "judged-again": "judged again",
 }
 _LONG_DIGEST: Final = re.compile(r"[0-9a-f]{40,64}")
-_GAPS: Final = frozenset(map(str, Gap)) | {""}
+# What stands in a finding where there is no value to show.
+_GAPS: Final = frozenset(map(str, Gap)) | {"", "none"}
 
 
 def code_words(code: str) -> str:

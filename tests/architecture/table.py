@@ -280,6 +280,7 @@ APP: Final = _e(
         "dashboard/",
         "HTML over all nouns",
         _e("queries.py", "SQL for a page"),
+        _e("queries_evidence.py", "SQL for the pages of evidence"),
         _e("htmx.py", "fragments and the local htmx files"),
         _e("templating.py", "the template environment"),
         _e("*.py", "one file per page"),

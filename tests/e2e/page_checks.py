@@ -60,6 +60,13 @@ OVERLAPPING: Final = """
   return elt.getBoundingClientRect().width && parseFloat(style.height) > 30;
 }).map(elt => elt.dataset.label)
 """
+# Words in a column so narrow that they break into a tower of letters.
+SQUEEZED: Final = """
+() => [...document.querySelectorAll('main code, main td, main th, main dd, main dt, main li, main p, main a')]
+  .filter(elt => { const box = elt.getBoundingClientRect();
+    return box.width && box.width < 34 && box.height > 70 && elt.textContent.trim().length > 4; })
+  .map(elt => elt.textContent.trim().slice(0, 40))
+"""
 TOO_WIDE_PX: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 LINKS: Final = """
 () => [...new Set([...document.querySelectorAll('a[href]:not([download])')]

@@ -194,6 +194,7 @@ def check_page(tab: Tab, path: str) -> None:
     assert page.evaluate(checks.TOO_WIDE_PX) == 0, f"{path} is too wide"
     assert page.evaluate(checks.OUTSIDE) == [], path
     assert page.evaluate(checks.OVERLAPPING) == [], path
+    assert page.evaluate(checks.SQUEEZED) == [], path
     assert page.evaluate(checks.CONTRAST) == [], path
     assert page.locator("h1").count() == 1, f"{path}: expected one heading"
     assert page.title().endswith("· sparkgate"), path
@@ -281,6 +282,8 @@ def test_the_checks_find_what_they_look_for(site: Site, chromium: Browser) -> No
     assert any("DIV" in line for line in tab.page.evaluate(checks.OUTSIDE))
     assert tab.page.evaluate(checks.OVERLAPPING) == ["far too long for its column"]
     assert tab.page.evaluate(checks.TOO_WIDE_PX) > 0
+    tab.page.evaluate(change.format("width = '1ch'", ".standing"))
+    assert len(tab.page.evaluate(checks.SQUEEZED)) == 1
     assert any("Content Security Policy" in line for line in tab.said)
     with pytest.raises(AssertionError, match="no outline"):
         check_focus(tab, "here", most=5)
