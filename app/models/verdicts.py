@@ -33,6 +33,8 @@ class VerdictRow(Base):
         Index("ix_verdict_history", "subject_key", "created_at", "id"),
         Index("ix_verdict_outcome", "kind", "outcome", "created_at", "id"),
         Index("ix_verdict_topology", "kind", "tp", "dcp", "outcome", "created_at", "id"),
+        Index("ix_verdict_degrees", "kind", "tp", "dcp", "created_at", "id"),
+        Index("ix_verdict_deployable", "kind", "deployable", "created_at", "id"),
         Index("ix_verdict_image", "image_config_id", "kind", "created_at", "id"),
         Index("ix_verdict_receipt", "receipt_sha256"),
     )
@@ -89,6 +91,7 @@ class VerdictCurrent(Base):
         Index("ix_verdict_current_created", "kind", "created_at", "verdict_id"),
         Index("ix_verdict_current_outcome", "kind", "outcome", "created_at", "verdict_id"),
         Index("ix_verdict_current_topology", "kind", "tp", "dcp", "outcome", "created_at", "verdict_id"),
+        Index("ix_verdict_current_degrees", "kind", "tp", "dcp", "created_at", "verdict_id"),
         Index("ix_verdict_current_deployable", "kind", "deployable", "created_at", "verdict_id"),
         Index("ix_verdict_current_image", "image_config_id", "kind", "created_at", "verdict_id"),
         Index("ix_verdict_current_receipt", "receipt_sha256"),

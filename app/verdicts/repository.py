@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, exists, func, or_, select, text, tuple_
+from sqlalchemy import ColumnElement, Select, TextClause, exists, func, or_, select, text, tuple_
 from sqlalchemy.orm import Session, aliased, defer, joinedload
 
 from app.models import DeclarationRow, OperationalException, VerdictCurrent, VerdictRow
@@ -187,26 +188,31 @@ def scopes_of_image(session: Session, *, image_config_id: str, limit: int) -> li
 
 def outdated_receipts(session: Session, *, ruleset: str, grade: str, limit: int) -> list[str]:
     """Receipts whose newest verdicts are of another rule set or grade, by digest."""
-    other = or_(
-        VerdictCurrent.ruleset < ruleset,
-        VerdictCurrent.ruleset > ruleset,
-        VerdictCurrent.deployable_grade != grade,
-    )
-    query = select(VerdictCurrent.receipt_sha256).where(other, VerdictCurrent.receipt_sha256.is_not(None))
-    query = query.distinct().limit(limit)
-    return sorted(sha256 for sha256 in session.scalars(query) if sha256 is not None)
+    given = {"ruleset": ruleset, "grade": grade, "most": limit}
+    return sorted(set(session.scalars(_outdated("receipt_sha256", "IS NOT NULL"), given)))
 
 
 def outdated_scopes(session: Session, *, ruleset: str, grade: str, limit: int) -> list[tuple[str, str]]:
     """Scopes whose newest verdict is of another rule set or grade."""
-    other = or_(
-        VerdictCurrent.ruleset < ruleset,
-        VerdictCurrent.ruleset > ruleset,
-        VerdictCurrent.deployable_grade != grade,
+    given = {"ruleset": ruleset, "grade": grade, "most": limit}
+    found = session.execute(_outdated("scope_digest, capability", "IS NULL"), given)
+    return [(row.scope_digest, row.capability) for row in found]
+
+
+@cache
+def _outdated(columns: str, receipt: str) -> TextClause:
+    """Ranges of one index on either side of what is wanted: most of the time there is nothing in them."""
+    ranges = (
+        "ruleset < :ruleset",
+        "ruleset > :ruleset",
+        "ruleset = :ruleset AND deployable_grade < :grade",
+        "ruleset = :ruleset AND deployable_grade > :grade",
     )
-    query = select(VerdictCurrent.scope_digest, VerdictCurrent.capability)
-    query = query.where(other, VerdictCurrent.receipt_sha256.is_(None)).limit(limit)
-    return [(digest, capability) for digest, capability in session.execute(query)]
+    parts = (
+        f"(SELECT {columns} FROM verdict_current WHERE {one} AND receipt_sha256 {receipt} LIMIT :most)"
+        for one in ranges
+    )
+    return text(f"SELECT {columns} FROM ({' UNION ALL '.join(parts)}) AS every LIMIT :most")
 
 
 def add_declaration(session: Session, *, declaration: DeclarationRow) -> None:
@@ -325,9 +331,16 @@ def _as_of(wanted: VerdictFilter, *, until: datetime) -> Select[Any]:
         "receipt_sha256",
     )
     later = aliased(VerdictRow)
-    replaced = exists().where(later.previous_id == VerdictRow.id, later.created_at < until)
+    # A question per row, by its unique index, and no join of everything with everything: rows come in order
+    # and a page ends soon.
+    replaced_by = (
+        select(later.id)
+        .where(later.previous_id == VerdictRow.id, later.created_at < until)
+        .limit(1)
+        .scalar_subquery()
+    )
     query = select(VerdictRow).where(
-        *_equal(VerdictRow, wanted, columns), VerdictRow.created_at < until, ~replaced
+        *_equal(VerdictRow, wanted, columns), VerdictRow.created_at < until, replaced_by.is_(None)
     )
     for term in wanted.terms:
         query = query.where(_said(term))

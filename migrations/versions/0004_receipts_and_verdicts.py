@@ -161,6 +161,10 @@ def _create_verdicts() -> None:
         sa.UniqueConstraint("previous_id", name=op.f("uq_verdict_previous_id")),
     )
     op.create_index("ix_verdict_created", "verdict", ["kind", "created_at", "id"], unique=False)
+    op.create_index("ix_verdict_degrees", "verdict", ["kind", "tp", "dcp", "created_at", "id"], unique=False)
+    op.create_index(
+        "ix_verdict_deployable", "verdict", ["kind", "deployable", "created_at", "id"], unique=False
+    )
     op.create_index("ix_verdict_history", "verdict", ["subject_key", "created_at", "id"], unique=False)
     op.create_index(
         "ix_verdict_image", "verdict", ["image_config_id", "kind", "created_at", "id"], unique=False
@@ -210,6 +214,12 @@ def _create_current() -> None:
     )
     op.create_index(
         "ix_verdict_current_created", "verdict_current", ["kind", "created_at", "verdict_id"], unique=False
+    )
+    op.create_index(
+        "ix_verdict_current_degrees",
+        "verdict_current",
+        ["kind", "tp", "dcp", "created_at", "verdict_id"],
+        unique=False,
     )
     op.create_index(
         "ix_verdict_current_deployable",

@@ -63,11 +63,11 @@ def test_the_corpus_comes_out_as_without_a_server(
             "grade": main["evidence_grade"],
             "blocking": sorted({one["code"] for one in document["findings"] if one["blocks"]}),
             "beside": sorted({one["code"] for one in document["findings"] if one["row"] > 7}),
-            "others": {
-                one["capability"]: one["outcome"] for one in found if one is not main
-            },
+            "others": {one["capability"]: one["outcome"] for one in found if one is not main},
         }
         expected = {**{key: line[key] for key in result if key != "others"}, "others": line.get("others", {})}
         if result != expected:
-            different.append((name, {k: (result[k], expected[k]) for k in result if result[k] != expected[k]}))
+            different.append(
+                (name, {k: (result[k], expected[k]) for k in result if result[k] != expected[k]})
+            )
     assert not different, json.dumps(different[:10], indent=1)

@@ -1,0 +1,151 @@
+"""Every question of receipts and verdicts over 50,000 of them: what is read for it.
+
+Rows read, not time (as `test_list_plans`): a plan that reads a bounded number of rows is quick at any length.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.orm import Session
+
+from app.core.digest import sha256
+from app.db.migrate import upgrade
+from app.embedded import DatabaseUrls, create_database, drop_database
+from app.receipts import repository as receipts
+from app.receipts.repository import ReceiptFilter
+from app.verdicts import repository as verdicts
+from app.verdicts.repository import VerdictFilter
+from app.web.paging import COUNTED, Cursor
+from tests.app.test_list_plans import rows_read
+from tests.bench.evidence_rows import PER_IMAGE, fill
+from tests.conftest import database_urls
+
+ROWS = 50_000
+PAGE = 51
+IMAGE = str(sha256(b"i77"))
+UNTIL = datetime(2026, 1, 1, 10, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def filled(postgres_server: DatabaseUrls, worker_id: str) -> Iterator[Engine]:
+    name = f"evidence_{worker_id}"
+    create_database(postgres_server.admin, name=name)
+    urls = database_urls(postgres_server, name=name)
+    upgrade(urls.owner)
+    engine = create_engine(urls.owner)
+    fill(engine, rows=ROWS)
+    yield engine
+    engine.dispose()
+    drop_database(postgres_server.admin, name=name)
+
+
+def deep(engine: Engine, *, table: str, key: str, where: str = "true") -> Cursor:
+    """The row nine tenths down a list."""
+    with engine.connect() as connection:
+        count = connection.execute(text(f"SELECT count(*) FROM {table} WHERE {where}")).scalar_one()
+        created_at, row_id = connection.execute(
+            text(
+                f"SELECT created_at, {key} FROM {table} WHERE {where} "
+                f"ORDER BY created_at DESC, {key} DESC OFFSET {int(count * 0.9)} LIMIT 1"
+            )
+        ).one()
+    return Cursor(created_at=created_at, id=row_id)
+
+
+RECEIPTS: list[dict[str, Any]] = [
+    {},
+    {"image_config_id": IMAGE},
+    {"kind": "publication-receipt"},
+    {"kind": "restore-receipt"},
+    {"schema_name": "schema-7/v1"},
+]
+VERDICTS: list[dict[str, Any]] = [
+    {},
+    {"outcome": "qualified"},
+    {"outcome": "unsupported"},
+    {"deployable": True},
+    {"deployable": False},
+    {"tp": "4", "dcp": "4", "outcome": "qualified"},
+    {"tp": "4", "dcp": "4"},
+    {"image_config_id": IMAGE},
+    {"kind": "receipt"},
+    {"kind": "receipt", "outcome": "rejected"},
+]
+# What stands in the lists of words: rare enough to be found by it, or frequent enough to meet it soon.
+TERMS: list[dict[str, Any]] = [
+    {"terms": ("code:CODE_0",)},
+    {"terms": ("model:model-20 rev",)},
+    {"terms": ("gate:semantic=failed",)},
+    {"terms": ("commit:nobody",)},
+    {"search": ("qualified",)},
+    {"search": (IMAGE[:12],)},
+    {"search": ("nobody",)},
+]
+
+
+@pytest.mark.parametrize("chosen", RECEIPTS, ids=str)
+def test_receipts(filled: Engine, chosen: dict[str, Any]) -> None:
+    wanted = ReceiptFilter(**chosen)
+    for after in (None, deep(filled, table="receipt", key="sha256")):
+        ask = partial(receipts.list_receipts, wanted=wanted, after=after, limit=PAGE)
+        assert rows_read(filled, ask) <= 4 * PAGE
+    count = rows_read(filled, lambda session: receipts.count_receipts(session, wanted=wanted))
+    assert count <= COUNTED + 1
+
+
+@pytest.mark.parametrize("chosen", VERDICTS, ids=str)
+def test_verdicts(filled: Engine, chosen: dict[str, Any]) -> None:
+    wanted = VerdictFilter(**chosen)
+    for after in (None, deep(filled, table="verdict_current", key="verdict_id", where="kind = 'scope'")):
+        ask = partial(verdicts.list_current, wanted=wanted, after=after, limit=PAGE)
+        assert rows_read(filled, ask) <= 8 * PAGE
+    count = rows_read(filled, lambda session: verdicts.count_current(session, wanted=wanted))
+    assert count <= 4 * (COUNTED + 1)
+
+
+@pytest.mark.parametrize("chosen", TERMS, ids=str)
+def test_words(filled: Engine, chosen: dict[str, Any]) -> None:
+    wanted = VerdictFilter(**chosen)
+    scopes = ROWS // PER_IMAGE
+    read = rows_read(
+        filled, lambda session: verdicts.list_current(session, wanted=wanted, after=None, limit=PAGE)
+    )
+    assert read <= scopes + PAGE
+
+
+@pytest.mark.parametrize("chosen", VERDICTS[:8], ids=str)
+def test_a_day(filled: Engine, chosen: dict[str, Any]) -> None:
+    wanted = VerdictFilter(**chosen)
+    read = rows_read(
+        filled,
+        lambda session: verdicts.list_as_of(session, wanted=wanted, until=UNTIL, after=None, limit=PAGE),
+    )
+    assert read <= 16 * PAGE
+
+
+def test_what_judging_asks(filled: Engine) -> None:
+    image = f"image:sha256:{IMAGE}"
+    own = str(sha256(b"r1540"))
+
+    def asked(session: Session) -> None:
+        assert len(receipts.under_keys(session, keys=[image])) == PER_IMAGE
+        assert len(receipts.every_under_keys(session, keys=[image, "place:r\np7"])) == PER_IMAGE + 1
+        assert receipts.under_keys(session, keys=["failure:nobody", "withdrawn-release:r1"]) == {}
+        receipts.origins_of(session, digests=[own])
+        receipts.identities_of(session, image_config_id=IMAGE)
+        verdicts.currents_of_receipt(session, sha256=own)
+        verdicts.verdicts_of_receipt(session, sha256=own)
+        verdicts.scopes_of_image(session, image_config_id=IMAGE, limit=500)
+        verdicts.declarations_about(session, sha256=own)
+        verdicts.standing_cases(
+            session, scope_digest=str(sha256(b"s77")), capability="restore", superseded=False
+        )
+        verdicts.deployable_scopes(session, image_config_id=IMAGE, tp="4", dcp="1")
+        verdicts.outdated_receipts(session, ruleset="a" * 64, grade="self-consistent", limit=50)
+        verdicts.outdated_scopes(session, ruleset="a" * 64, grade="self-consistent", limit=50)
+
+    assert rows_read(filled, asked) <= 4 * PER_IMAGE

@@ -1,0 +1,73 @@
+"""Receipts, verdicts and the newest of them in any number, by SQL: for plans and figures, not for judging."""
+
+from sqlalchemy import Engine, text
+
+# So many receipts are about one image.
+PER_IMAGE = 20
+
+_OUTCOME = (
+    "(ARRAY['qualified','rejected','research-only','implemented','incomplete','incomplete','incomplete',"
+    "'none','research-only','unsupported'])[1 + {n} % 10]"
+)
+_STATEMENTS = (
+    """
+    INSERT INTO receipt (sha256, document, canonical_sha256, byte_count, schema_name, kind, family,
+                         capability, image_config_id, release, title, keys, created_at, created_by)
+    SELECT encode(sha256(('r' || n)::bytea), 'hex'), convert_to('{"n": ' || n || '}', 'UTF8'),
+           encode(sha256(('c' || n)::bytea), 'hex'), 10, 'schema-' || n % 50 || '/v1',
+           CASE n % 5 WHEN 0 THEN 'publication-receipt' ELSE 'restore-receipt' END, 'restore', 'restore',
+           encode(sha256(('i' || n / :per_image)::bytea), 'hex'), NULL, 'receipt ' || n,
+           ARRAY['image:sha256:' || encode(sha256(('i' || n / :per_image)::bytea), 'hex'),
+                 'release:r' || n / 1000, 'artifact:schema-' || n % 50],
+           timestamptz '2026-01-01' + n * interval '1 second', 'bench'
+      FROM generate_series(1, :rows) AS n
+    """,
+    """
+    INSERT INTO receipt_origin (id, receipt_sha256, repository, path, commit, keys, created_at, created_by)
+    SELECT gen_random_uuid(), encode(sha256(('r' || n)::bytea), 'hex'), 'r', 'p' || n, '',
+           ARRAY['place:r' || chr(10) || 'p' || n],
+           timestamptz '2026-01-01' + n * interval '1 second', 'bench'
+      FROM generate_series(1, :rows) AS n
+    """,
+    """
+    INSERT INTO verdict (id, kind, subject_key, receipt_sha256, case_name, capability, scope_digest,
+                         image_config_id, source, target, draft, tp, dcp, publication_schema,
+                         manifest_schema, outcome, decided_row, reason, deployable, deployable_reason,
+                         evidence_grade, deployable_grade, codes, finding_codes, gates, document,
+                         document_sha256, ruleset,
+                         receipts, cause, cause_detail, created_at, created_by)
+    SELECT md5('v' || kind || n)::uuid, kind, encode(sha256(('k' || kind || n)::bytea), 'hex'),
+           CASE kind WHEN 'receipt' THEN encode(sha256(('r' || n)::bytea), 'hex') END, '', 'restore',
+           encode(sha256(('s' || n / :per_image)::bytea), 'hex'),
+           encode(sha256(('i' || n / :per_image)::bytea), 'hex'),
+           'commit=' || md5((n % 1000)::text) || '01234567', 'model-' || n % 30 || ' rev', '',
+           (ARRAY['1','2','4','8'])[1 + n / :per_image % 4], (ARRAY['1','4'])[1 + n / :per_image / 4 % 2],
+           'snapshot-v1', 'm/v2', OUTCOME, 5, 'because', n % 10 = 0,
+           'GRADE_TOO_LOW', 'attested', 'self-consistent', ARRAY['CODE_' || n % 40], ARRAY['CODE_' || n % 40],
+           jsonb_build_object('semantic', jsonb_build_object('state', 'failed')), '\\x7b7d'::bytea,
+           encode(sha256('{}'::bytea), 'hex'), repeat('a', 64), ARRAY[]::text[], 'receipt-imported', '',
+           timestamptz '2026-01-01' + n * interval '1 second', 'bench'
+      FROM generate_series(1, :rows) AS n, unnest(ARRAY['receipt','scope']) AS kind
+     WHERE kind = 'receipt' OR n % :per_image = 0
+    """.replace("OUTCOME", _OUTCOME.format(n="(CASE kind WHEN 'scope' THEN n / :per_image ELSE n END)")),
+    """
+    INSERT INTO verdict_current (subject_key, verdict_id, document_sha256, created_at, kind, receipt_sha256,
+                                 composes, capability, scope_digest, image_config_id, tp, dcp, outcome,
+                                 deployable, evidence_grade, deployable_grade, ruleset, terms, words)
+    SELECT subject_key, id, document_sha256, created_at, kind, receipt_sha256, kind = 'receipt', capability,
+           scope_digest, image_config_id, tp, dcp, outcome, deployable, evidence_grade, deployable_grade,
+           ruleset, ARRAY['code:' || codes[1], 'model:' || target, 'commit:' || substr(source, 8),
+                          'gate:semantic=failed'],
+           to_tsvector('simple', image_config_id || ' ' || target || ' ' || outcome)
+      FROM verdict
+    """,
+)
+
+
+def fill(engine: Engine, *, rows: int) -> None:
+    """So many receipts, a verdict about each, and one about each image's scope."""
+    with engine.begin() as connection:
+        for statement in _STATEMENTS:
+            connection.execute(text(statement), {"rows": rows, "per_image": PER_IMAGE})
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("VACUUM ANALYZE"))
