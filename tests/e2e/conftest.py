@@ -12,6 +12,9 @@ from app.db.migrate import upgrade
 from app.embedded import DatabaseUrls, create_database
 from tests.conftest import database_urls
 from tests.e2e.installation import Installation
+from tests.e2e.page_site import chromium, site
+
+__all__ = ["chromium", "installation", "site"]
 
 # Large enough that four ranks on two cores are still reading when a test looks.
 LARGE_BYTES = 250_000_000

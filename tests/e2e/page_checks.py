@@ -78,7 +78,7 @@ FOCUSABLE: Final = (
 # Notes every element that gets the focus: its place among all controls, and whether it is seen and outlined.
 WATCH_FOCUS: Final = """
 selector => { const controls = () => [...document.querySelectorAll(selector)]
-    .filter(elt => elt.getClientRects().length);
+    .filter(elt => elt.getClientRects().length && elt.checkVisibility());
   window.focused = []; window.controlCount = controls().length;
   document.activeElement.blur(); window.getSelection().removeAllRanges();
   document.addEventListener('focusin', event => {
