@@ -5,9 +5,9 @@ Whatever happened, afterwards every restore has ended once, nothing is held, and
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -15,15 +15,15 @@ from uuid import UUID
 import psycopg
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import Engine, func, select, text
+from sqlalchemy import func, select, text
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.orm import Session
 
 from app.config import Settings
 from app.core.store.synth import SynthesizedSnapshot, synthesize_store
-from app.db.session import Database, before_commit, database_time
+from app.db.session import Database, database_time
 from app.errors import AppError
-from app.models import Device, LedgerLeaf, RankAttempt, Readback, Restore, RestoreEvent
+from app.models import Device, RankAttempt, Restore
 from app.nodes import service as nodes
 from app.nodes.service import DeviceStatement
 from app.restores.service import (
@@ -40,43 +40,15 @@ from app.restores.service.attempts import ClaimAsked, Speaker
 from app.restores.service.request import RestoreOrder
 from app.web.auth import PRESETS, Principal
 from tests.app.conftest import RecordedMessages
+from tests.app.mortality import KilledError, Mortal, check_all_ended, check_leaves
 from tests.app.ring import NODE, POOL_BYTES, RUNTIME, Ring, failed_report, wire
 from tests.app.test_ledger_audit import audit
 
 THREADS: Final = 8
 WORDS_EACH: Final = 90
 DEVICES: Final = tuple(f"host{number}" for number in range(6))
-KILLED: Final = 0.08
 MOST_WAITING: Final = 4
 WORKER: Final = Principal(name="ada/worker", scopes=PRESETS["worker"], account="ada", node_name=NODE)
-
-
-class KilledError(Exception):
-    """Stands for a process that died within its transaction."""
-
-
-class Mortal(Database):
-    """A database whose transactions end in the middle now and then: rolled back, or their backend killed."""
-
-    def __init__(self, engine: Engine, *, chance: random.Random) -> None:
-        super().__init__(engine)
-        self.chance = chance
-
-    @contextmanager
-    def transaction(self) -> Iterator[Session]:
-        with super().transaction() as session:
-            yield session
-            fate = self.chance.random()
-            if fate < KILLED / 4:
-                raise KilledError
-            if fate < KILLED / 2:
-                _die(session)
-            if fate < KILLED:
-                before_commit(session, _die)  # after the leaf was appended, under the ledger's lock
-
-
-def _die(session: Session) -> None:
-    session.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
 
 
 class Storm:
@@ -384,39 +356,6 @@ def calm(storm: Storm) -> None:
         for device in DEVICES:
             storm.start_worker(storm.database, device=device)
         upkeep.run(storm.database, messages=storm.messages, settings=storm.settings)
-
-
-def check_all_ended(session: Session) -> Counter[str]:
-    """Every invariant of restores that are over; returns how they ended."""
-    assert session.scalars(select(Device.name).where(Device.held_by.is_not(None))).all() == []
-    assert session.scalars(select(Readback.id).where(Readback.ended_at.is_(None))).all() == []
-    endings: Counter[str] = Counter()
-    for restore in session.scalars(select(Restore)):
-        assert (restore.state, restore.released_at is not None) == ("finished", True)
-        endings[str(restore.outcome)] += 1
-        whole = restore.outcome == "restored"
-        for attempt in restore.attempts:
-            assert attempt.ended_at is not None
-            assert attempt.pages_released_at is not None
-            assert (attempt.outcome == "restored") is whole
-            if whole:
-                assert (restore.decision, attempt.acknowledged_epoch) == ("publish", restore.epoch)
-        if whole:
-            assert restore.cancel_requested_at is None
-        kinds = select(RestoreEvent.kind).where(
-            RestoreEvent.restore_id == restore.id, RestoreEvent.rank.is_(None)
-        )
-        told = Counter(session.scalars(kinds))
-        assert told["restored"] + told["corrupt"] + told["incomplete"] + told["failed"] == 1
-        assert (told["requested"], told["released"], told["retried"] <= 1) == (1, int(whole), True)
-    return endings
-
-
-def check_leaves(session: Session, *, restores: int) -> None:
-    """One leaf for every order and one for every end; none for what was rolled back."""
-    leaves = select(LedgerLeaf.kind, func.count()).group_by(LedgerLeaf.kind)
-    found = {str(row[0]): int(row[1]) for row in session.execute(leaves)}
-    assert (found["restore-requested"], found["restore-ended"]) == (restores, restores)
 
 
 @pytest.mark.timeout(120)
