@@ -24,6 +24,7 @@ from app.db.session import database_time
 from app.errors import NotFound
 from app.images import service as images
 from app.models import Image, VerdictRow
+from app.verdicts.service import current
 from app.web.auth import Scope
 from app.web.deps import ReadSession
 
@@ -114,9 +115,8 @@ def current_views(session: Session, *, config_id: str | None) -> list[VerdictVie
     """The verdict over each scope of an image: restores first, then serving, qualified before the rest."""
     if config_id is None:
         return []
-    rows = queries_evidence.current_of_image(session, config_id=config_id)
-    scopes = [row for row in rows if row.kind == queries_evidence.SCOPE]
-    parts = [row for row in rows if row.kind != queries_evidence.SCOPE]
+    scopes = current.scopes_of_image(session, image_config_id=config_id)[: queries_evidence.MOST_OF_AN_IMAGE]
+    parts = queries_evidence.parts_of_image(session, config_id=config_id)
     return verdict_views(sorted(scopes, key=_place), parts)
 
 

@@ -30,7 +30,7 @@ from app.db.session import database_time
 from app.models import Image, VerdictRow
 from app.verdicts.service.rows import term
 from app.web.deps import ReadSession
-from app.web.paging import Page, PageDep, Total, next_token
+from app.web.paging import COUNTED, Page, PageDep, Total, next_token
 
 router = APIRouter(prefix="/images", include_in_schema=False)
 
@@ -206,7 +206,7 @@ def _frame(
     size = request.query_params.get("page_size", "")
     return {
         "tab": tab,
-        "tabs": _tabs(session, counts=counts),
+        "tabs": _tabs(session, counts=counts, tab=tab),
         "titles": TITLES,
         "asked": filters,
         "gates": GATES,
@@ -270,14 +270,19 @@ def twins(asked: Asked, *, tab: str, filters: ScopeFilters | None) -> list[str]:
     ]
 
 
-def _tabs(session: Session, *, counts: Mapping[str, Total]) -> Sequence[tuple[str, Total]]:
-    tabs = [(tab, _sum([counts[outcome] for outcome in outcomes])) for tab, outcomes in TABS.items()]
-    none = queries_evidence.count_images_without_evidence(session)
+def _tabs(session: Session, *, counts: Mapping[str, Total], tab: str) -> Sequence[tuple[str, Total | None]]:
+    """Images without evidence are counted where they are listed only: no index knows them."""
+    tabs: list[tuple[str, Total | None]] = [
+        (name, _sum([counts[outcome] for outcome in outcomes])) for name, outcomes in TABS.items()
+    ]
+    none = queries_evidence.count_images_without_evidence(session) if tab == NO_EVIDENCE else None
     return [*tabs, (NO_EVIDENCE, none), (REGISTERED, queries.count_images(session))]
 
 
 def _sum(totals: Sequence[Total]) -> Total:
-    return Total(count=sum(one.count for one in totals), is_exact=all(one.is_exact for one in totals))
+    count = sum(one.count for one in totals)
+    exact = all(one.is_exact for one in totals) and count <= COUNTED
+    return Total(count=min(count, COUNTED), is_exact=exact)
 
 
 def _any(counts: Mapping[str, Total]) -> bool:

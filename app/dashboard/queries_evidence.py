@@ -1,10 +1,10 @@
 """SQL for the pages of evidence: images by verdict, receipts, what was qualified on a day."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, func, literal, or_, select, tuple_, union_all
+from sqlalchemy import ColumnElement, Select, and_, func, literal, select, tuple_, union_all
 from sqlalchemy.orm import Session, aliased, contains_eager, defer, joinedload
 
 from app.models import DeclarationRow, Image, ReceiptRow, VerdictCurrent, VerdictRow
@@ -37,24 +37,39 @@ class ScopeFilters:
 def scopes(
     session: Session, *, filters: ScopeFilters, after: Cursor | None, limit: int
 ) -> list[tuple[VerdictCurrent, Image | None]]:
-    """Current verdicts over scopes, newest first, each with its registered image."""
-    query = (
-        _scopes(filters)
+    """Current verdicts over scopes, newest first, each with its registered image.
+
+    The newest of each outcome are taken by the index that serves it, then the newest of those.
+    """
+    parts = []
+    for one in _by_outcome(filters):
+        query = _scopes(one).with_only_columns(VerdictCurrent.verdict_id).limit(limit)
+        if after is not None:
+            place = tuple_(VerdictCurrent.created_at, VerdictCurrent.verdict_id)
+            query = query.where(place < (after.created_at, after.id))
+        parts.append(select(query.subquery().c.verdict_id))
+    page = (
+        select(VerdictCurrent, Image)
+        .where(VerdictCurrent.verdict_id.in_(union_all(*parts)))
         .join(VerdictCurrent.verdict)
         .outerjoin(Image, Image.config_id == VerdictCurrent.image_config_id)
         .options(contains_eager(VerdictCurrent.verdict).defer(VerdictRow.document))
-        .add_columns(Image)
+        .order_by(VerdictCurrent.created_at.desc(), VerdictCurrent.verdict_id.desc())
     )
-    if after is not None:
-        query = query.where(
-            tuple_(VerdictCurrent.created_at, VerdictCurrent.verdict_id) < (after.created_at, after.id)
-        )
-    return [(row, image) for row, image in session.execute(query.limit(limit))]
+    return [(row, image) for row, image in session.execute(page.limit(limit))]
 
 
 def count_scopes(session: Session, *, filters: ScopeFilters) -> Total:
     """How many scopes fit, counted up to a bound."""
-    return count_rows(session, _scopes(filters))
+    counts = [count_rows(session, _scopes(one)) for one in _by_outcome(filters)]
+    found = sum(one.count for one in counts)
+    exact = all(one.is_exact for one in counts) and found <= COUNTED
+    return Total(count=min(found, COUNTED), is_exact=exact)
+
+
+def _by_outcome(filters: ScopeFilters) -> list[ScopeFilters]:
+    """The same filters for each outcome alone."""
+    return [replace(filters, outcomes=(one,)) for one in filters.outcomes] or [filters]
 
 
 def _scopes(filters: ScopeFilters) -> Select[Any]:
@@ -123,16 +138,16 @@ def image_with_config(session: Session, *, config_id: str) -> Image | None:
     return session.scalars(query).one_or_none()
 
 
-def current_of_image(session: Session, *, config_id: str) -> list[VerdictRow]:
-    """The current verdicts over an image's scopes, newest first, and of what they were composed."""
-    mine = and_(
-        VerdictCurrent.image_config_id == config_id,
-        or_(VerdictCurrent.kind == SCOPE, VerdictCurrent.composes),
-    )
+def parts_of_image(session: Session, *, config_id: str) -> list[VerdictRow]:
+    """The newest of the receipt verdicts of which the verdicts over an image's scopes are composed."""
     query = (
         select(VerdictRow)
         .join(VerdictCurrent, VerdictCurrent.verdict_id == VerdictRow.id)
-        .where(mine)
+        .where(
+            VerdictCurrent.image_config_id == config_id,
+            VerdictCurrent.kind.in_(("receipt", "case")),
+            VerdictCurrent.composes,
+        )
         .order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
         .limit(MOST_OF_AN_IMAGE)
     )
