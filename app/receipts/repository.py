@@ -4,10 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from sqlalchemy import Select, select, text, tuple_
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, defer, selectinload
 
 from app.models import ImageIdentity, ReceiptOrigin, ReceiptRow
@@ -23,6 +22,12 @@ _UNDER = text(
 _EVERY_UNDER = text(
     "SELECT sha256 FROM receipt WHERE keys && CAST(:keys AS text[]) UNION "
     "SELECT receipt_sha256 FROM receipt_origin WHERE keys && CAST(:keys AS text[]) ORDER BY 1"
+)
+_IDENTITIES = text(
+    "INSERT INTO image_identity (id, image_config_id, axis, value, value_sha256, receipt_sha256, created_at) "
+    "SELECT gen_random_uuid(), :image, axis, value, digest, :receipt, :now FROM unnest("
+    "CAST(:axes AS text[]), CAST(:texts AS text[]), CAST(:digests AS text[])) AS said (axis, value, digest) "
+    "ON CONFLICT DO NOTHING RETURNING id, axis"
 )
 _LOCK = text(
     "SELECT CASE WHEN shared THEN pg_advisory_xact_lock_shared(:stage, number) "
@@ -100,18 +105,22 @@ def every_under_keys(session: Session, *, keys: Sequence[str]) -> list[str]:
 def keys_of(session: Session, *, digests: Sequence[str]) -> dict[str, list[str]]:
     """The keys of these receipts."""
     query = select(ReceiptRow.sha256, ReceiptRow.keys).where(ReceiptRow.sha256.in_(digests))
-    return {row.sha256: row.keys for row in session.execute(query)}
+    return {row.sha256: row.keys for row in session.execute(query)} if digests else {}
 
 
 def add_identities(
-    session: Session, *, rows: Sequence[dict[str, str]], created_at: datetime
+    session: Session, *, image_config_id: str, axes: dict[str, tuple[str, str]], sha256: str, now: datetime
 ) -> list[tuple[UUID, str]]:
-    """Note values nobody gave the image before; id and axis of those that are new."""
-    if not rows:
-        return []
-    statement = insert(ImageIdentity).on_conflict_do_nothing().returning(ImageIdentity.id, ImageIdentity.axis)
-    values = [{"id": uuid4(), "created_at": created_at, **row} for row in rows]
-    return [(one.id, one.axis) for one in session.execute(statement.values(values))]
+    """Note values (axis to text, digest) nobody gave the image before; id and axis of those that are new."""
+    given = {
+        "axes": list(axes),
+        "texts": [value for value, _ in axes.values()],
+        "digests": [digest for _, digest in axes.values()],
+        "image": image_config_id,
+        "receipt": sha256,
+        "now": now,
+    }
+    return [(one.id, one.axis) for one in session.execute(_IDENTITIES, given)] if axes else []
 
 
 def identities_of(session: Session, *, image_config_id: str) -> list[ImageIdentity]:

@@ -154,15 +154,7 @@ def _identities(session: Session, *, facts: DocumentFacts, now: datetime) -> lis
         "sha256": known(subject.source.sha256),
         "sparkring_commit": known(subject.builder_commit),
     }
-    rows = [
-        {
-            "image_config_id": image,
-            "axis": axis,
-            "value": index_text(value),
-            "value_sha256": str(sha256(value.encode())),
-            "receipt_sha256": facts.sha256,
-        }
-        for axis, value in axes.items()
-        if value
+    said = {axis: (index_text(value), str(sha256(value.encode()))) for axis, value in axes.items() if value}
+    return [
+        *repository.add_identities(session, image_config_id=image, axes=said, sha256=facts.sha256, now=now)
     ]
-    return [*repository.add_identities(session, rows=rows, created_at=now)]

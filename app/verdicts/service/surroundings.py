@@ -4,7 +4,7 @@ What is fetched is a little more than needed; `app/core/qualify/neighbours.py` s
 server as for a judgement without one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from sqlalchemy.orm import Session
@@ -24,10 +24,16 @@ def around(session: Session, *, sha256: str) -> tuple[DocumentFacts, Surrounding
     """The facts of a receipt, and everything that other receipts and people say about it. Of several places
     it stood in, the first counts."""
     own = related.placed(session, digests=[sha256])[sha256][0]
-    found = related.by_key(session, keys=[*_asked(own), *_published(session, own)], most=MOST_OF_A_KIND)
-    image = config_id(known(own.facts.subject.image))
-    first_said = related.identities(session, image_config_id=image) if image else []
-    others = related.placed(session, digests={sha256, *found, *first_said})
+    image = known(own.facts.subject.image)
+    found = related.by_key(session, keys=list(_asked(own)), most=MOST_OF_A_KIND)
+    config = config_id(image)
+    first_said = related.identities(session, image_config_id=config) if config else []
+    wanted = {*found, *first_said}
+    others = related.placed(session, digests={sha256, *wanted}) if wanted - {sha256} else {sha256: (own,)}
+    children = [word("registry", child) for child in _children(others.values(), image=image)]
+    published = related.by_key(session, keys=children, most=MOST_OF_A_KIND) - others.keys()
+    if published:
+        others = related.placed(session, digests={*others, *published})
     placed_own = next((one for one in others[sha256] if one.path == own.path), own)
     rest = [one for digest in sorted(others) if digest != sha256 for one in others[digest]]
     declared = declarations_about(session, sha256=sha256)
@@ -51,7 +57,7 @@ def _asked(own: Stored) -> Iterator[str]:
     facts = own.facts
     image, release = known(facts.subject.image), known(facts.lifecycle.release)
     if image:
-        yield word("failure", image)
+        yield from (word(role, image) for role in ("failure", "registry", "labels"))
     for said in ("withdrawn", "unproven"):
         if release:
             yield word(f"{said}-release", release)
@@ -64,15 +70,10 @@ def _asked(own: Stored) -> Iterator[str]:
         yield from (word("place", own.repository, one) for one in sorted(targets))
 
 
-def _published(session: Session, own: Stored) -> Iterator[str]:
-    """Registry digests of its image, and of children of it that differ in labels only."""
-    image = known(own.facts.subject.image)
-    if not image:
-        return
-    yield from (word("registry", image), word("labels", image))
-    linking = related.by_key(session, keys=[word("labels", image)], most=MOST_OF_A_KIND)
-    for held in related.keys_of(session, digests=linking).values():
-        yield from ("registry" + key.removeprefix("labels-child") for key in _of_role(held, "labels-child"))
+def _children(placed: Iterable[tuple[Stored, ...]], *, image: str) -> list[str]:
+    """Children of the image that differ in labels only, as these receipts name them."""
+    links = (link for places in placed for one in places for link in one.facts.lifecycle.labels_only)
+    return sorted({known(link.child) for link in links if image and known(link.runtime) == image} - {""})
 
 
 def _addressed(keys: Sequence[str]) -> Iterator[str]:
