@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, func, literal, select, tuple_, union_all
+from sqlalchemy import ColumnElement, Select, func, literal, select, tuple_, union_all
 from sqlalchemy.orm import Session, aliased, contains_eager, defer, joinedload
 
 from app.models import DeclarationRow, Image, ReceiptRow, VerdictCurrent, VerdictRow
@@ -174,25 +174,14 @@ def receipt_bytes(session: Session, *, digests: Sequence[str]) -> dict[str, byte
     return {row.sha256: bytes(row.document) for row in session.execute(query)}
 
 
-def scopes_of_receipt(session: Session, *, sha256: str) -> list[VerdictRow]:
-    """The current verdicts over the scopes a receipt takes part in."""
-    own = aliased(VerdictCurrent)
+def current_under(session: Session, *, keys: Sequence[str]) -> list[VerdictRow]:
+    """The newest verdicts of these subjects, without their documents."""
     query = (
         select(VerdictRow)
         .join(VerdictCurrent, VerdictCurrent.verdict_id == VerdictRow.id)
-        .join(
-            own,
-            and_(
-                own.receipt_sha256 == sha256,
-                own.composes,
-                own.scope_digest == VerdictCurrent.scope_digest,
-                own.capability == VerdictCurrent.capability,
-                own.image_config_id.is_not_distinct_from(VerdictCurrent.image_config_id),
-            ),
-        )
-        .where(VerdictCurrent.kind == SCOPE)
+        .where(VerdictCurrent.subject_key.in_(keys))
         .options(defer(VerdictRow.document))
-        .distinct()
+        .order_by(VerdictRow.capability, VerdictRow.created_at.desc(), VerdictRow.id)
         .limit(MOST_OF_AN_IMAGE)
     )
     return list(session.scalars(query))

@@ -1,12 +1,15 @@
 """One receipt: what was read from it beside its bytes, and what the rules make of it."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from sqlalchemy.orm import Session
 
 from app.core.qualify.document import read_document
 from app.core.qualify.extract import document_facts
+from app.core.qualify.findings import Outcome
 from app.dashboard import queries_evidence
 from app.dashboard.access import ImagesVisitor
 from app.dashboard.parsed_facts import fact_groups
@@ -16,8 +19,10 @@ from app.dashboard.templating import page
 from app.dashboard.verdict_view import VerdictView
 from app.dashboard.verdict_words import CAUSES, GRADES, OUTCOMES, STATES, code_words
 from app.db.session import database_time
+from app.models import VerdictRow
 from app.receipts import service as receipts
 from app.verdicts.service import current
+from app.verdicts.service.rows import subject_key
 from app.web.auth import Scope
 from app.web.deps import ReadSession
 
@@ -54,11 +59,18 @@ def show_receipt(
         link=partial(raw_link, sha256),
         views=[VerdictView(row=row) for row in verdicts if row.kind == "receipt"],
         cases=[VerdictView(row=row) for row in verdicts if row.kind == "case"],
-        scopes=queries_evidence.scopes_of_receipt(session, sha256=sha256),
+        scopes=_scopes(session, verdicts),
         declarations=queries_evidence.declarations_of_receipt(session, sha256=sha256),
         words=WORDS,
         may_declare=login.principal.may(Scope.IMAGES_WRITE),
     )
+
+
+def _scopes(session: Session, verdicts: Sequence[VerdictRow]) -> list[VerdictRow]:
+    """The verdicts over the scopes a receipt's verdicts are about."""
+    scopes = {(row.scope_digest, row.capability) for row in verdicts if row.outcome != Outcome.NONE}
+    keys = [str(subject_key("scope", of=digest, capability=one)) for digest, one in sorted(scopes)]
+    return queries_evidence.current_under(session, keys=keys)
 
 
 @router.get("/{sha256}/bytes")
