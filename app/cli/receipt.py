@@ -50,7 +50,9 @@ def judge(
         raw = read_bytes(file)
         others = read_beside(file, extra=beside or [], follow=not alone)
     except OSError as error:
-        fail(error, as_json=as_json, status=2)
+        found = (error.strerror or str(error)).lower()
+        told = OSError(f"{error.filename}: expected a document to read, found {found}")
+        fail(told, as_json=as_json, status=2)
     try:
         document = read_document(raw, subject=file.name)
     except DocumentError as error:

@@ -103,8 +103,10 @@ def test_a_document_over_the_limit_is_no_receipt(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
-    assert run(tmp_path / "none.json").exit_code == 2
-    assert run(tmp_path).exit_code == 2
+    for path, found in ((tmp_path / "none.json", "no such file or directory"), (tmp_path, "is a directory")):
+        answer = run(path, "--json")
+        expected = {"error": f"{path}: expected a document to read, found {found}"}
+        assert (answer.exit_code, json.loads(answer.stdout)) == (2, expected)
     assert run(put(tmp_path, made.single_restore()), "--with", tmp_path / "none").exit_code == 2
     assert run(put(tmp_path, made.single_restore()), "--grade", "great").exit_code == 2
 
