@@ -170,6 +170,34 @@ def test_a_whole_placement_settles_with_its_statistics(device: HostDevice, pages
     ]
 
 
+def test_the_pages_of_a_layer_are_gathered_in_the_order_of_its_bytes() -> None:
+    """Slots in any order, strides left out, a copy: what is done to it does not reach the pool."""
+    fixed = FixedPool(pages=8, page_stride_bytes=(16, 32, 16), group_slots=((6, 2, 5), (3,)))
+    with HostDevice("host0", pool_bytes=4096, arena_bytes=ARENA_BYTES, fixed_pool=fixed) as device:
+        pages = device.reserve(LAYOUT, block_counts=COUNTS)
+        placement = begin(device, pages)
+        arena = placement.acquire(0)
+        arena.memory[:78] = bytes(range(78))
+        placement.place(arena, used_bytes=78, spans=WHOLE)
+        placement.settle()
+        assert device.xp is np
+        gathered = [device.layer_pages(pages, layer=layer) for layer in range(3)]
+        assert [(one.shape, one.dtype) for one in gathered] == [
+            ((3, 16), np.uint8),
+            ((1, 20), np.uint8),
+            ((1, 10), np.uint8),
+        ]
+        assert b"".join(one.tobytes() for one in gathered) == bytes(range(78))
+        gathered[0][:] = 0
+        assert device.digest(pages)[0].sha256 == sha256(bytes(range(48)))
+        for layer in (-1, 3):
+            with pytest.raises(DeviceError, match="expected one of 3 layers"):
+                device.layer_pages(pages, layer=layer)
+        device.discard(pages)
+        with pytest.raises(DeviceError, match="discarded"):
+            device.layer_pages(pages, layer=0)
+
+
 BAD_SPANS = {
     "past the used bytes": (span(0, at=70, count=16),),
     "before the arena": (span(0, at=-1),),

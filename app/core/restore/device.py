@@ -7,7 +7,8 @@ a transaction of its own (restore-contract §3 items 6 – 10): it ends settled 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Protocol
+from types import ModuleType
+from typing import Any, Protocol
 
 from app.core.digest import Digest
 from app.core.restore.plan import CopySpan
@@ -174,6 +175,10 @@ class Device(Protocol):
     def arena_bytes(self) -> int:
         """Size of each of the two arenas."""
 
+    @property
+    def xp(self) -> ModuleType:
+        """The array module of what ``layer_pages`` returns: NumPy, or CuPy on a CUDA device."""
+
     def reserve(self, layout: PageLayout, *, block_counts: tuple[int, ...]) -> PageSet:
         """Take private pages for one restore.
 
@@ -200,6 +205,21 @@ class Device(Protocol):
 
         Raises:
             DeviceError: the pages are discarded, or of another device.
+        """
+
+    def layer_pages(self, pages: PageSet, *, layer: int) -> Any:
+        """Gather what really lies in one layer's pages, without leaving the device.
+
+        Args:
+            pages: private or published.
+            layer: number of the layer, groups in order, layers in order.
+
+        Returns:
+            An ``xp`` array of its own: uint8, C-contiguous, shape ``(blocks, bytes_per_page)``, blocks in the
+            order of the layer's logical bytes; strides of the pool are left out.
+
+        Raises:
+            DeviceError: no such layer, or the pages are discarded, or of another device.
         """
 
     def publish(self, pages: PageSet) -> None:

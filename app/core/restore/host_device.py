@@ -2,14 +2,17 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Self
+
+import numpy as np
 
 from app.core.digest import Digest, RunningDigest
 from app.core.errors import DeviceError
 from app.core.restore.device import LayerDigest, PageSet, PageState, Producer
 from app.core.restore.host_placement import HostArena, HostPlacement
 from app.core.restore.host_pool import FixedPool, HostPool, PoolLayer
+from app.core.restore.kernels import Bytes
 from app.core.store.layout import MAX_OBJECT_BYTES
 from app.core.store.snapshot import LayerSpan, PageLayout
 
@@ -31,6 +34,7 @@ class HostDevice:
     """
 
     kind = "host"
+    xp: ModuleType = np
 
     def __init__(
         self,
@@ -130,6 +134,18 @@ class HostDevice:
         layers = self._pools[pages.layout.sha256].layers
         with ThreadPoolExecutor(max_workers=_DIGEST_THREADS) as threads:
             return tuple(threads.map(lambda layer: _digest_layer(layer, pages=pages), layers))
+
+    def layer_pages(self, pages: PageSet, *, layer: int) -> Bytes:
+        """See ``Device.layer_pages``."""
+        self._require_kept(pages)
+        layers = self._pools[pages.layout.sha256].layers
+        if not 0 <= layer < len(layers):
+            raise DeviceError(
+                f"page set {pages.number}", expected=f"one of {len(layers)} layers", found=str(layer)
+            )
+        found = layers[layer]
+        gathered: Bytes = found.pages[list(pages.slots[found.group]), : found.bytes_per_page]
+        return np.ascontiguousarray(gathered)
 
     def publish(self, pages: PageSet) -> None:
         """See ``Device.publish``."""
