@@ -36,7 +36,7 @@ lint: $(DEV) ## Run the checks that run nothing
 	$(BIN)/lint-imports
 
 lock: $(DEV) ## Write the locks anew (UPGRADE=--upgrade for newer versions)
-	cd requirements && for name in base dev no-deps; do \
+	cd requirements && for name in base gpu dev no-deps; do \
 		$(COMPILE) $$([ $$name = no-deps ] && echo --no-deps) $$name.in --output-file $$name.txt || exit; done
 
 bench: $(DEV) ## Measure (BENCH=restore JSON=FILE); docs/PERFORMANCE.md says what
