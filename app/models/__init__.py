@@ -14,6 +14,7 @@ from app.models.layouts import Layout
 from app.models.ledger import LedgerCheckpoint, LedgerLeaf, LedgerNode
 from app.models.manifests import ManifestLocation, ManifestPin, RootDocument, SnapshotRow
 from app.models.nodes import Device, Node
+from app.models.profiles import ProfileDocument, ProfilePlace
 from app.models.receipts import ImageIdentity, ReceiptOrigin, ReceiptRow
 from app.models.requests import IdempotencyRecord
 from app.models.restores import RankAttempt, RankReadback, RankReportRow, Readback, Restore, RestoreEvent
@@ -36,6 +37,8 @@ FACT_TABLES: Final = (
     VerdictRow,
     DeclarationRow,
     OperationalException,
+    ProfileDocument,
+    ProfilePlace,
     LedgerLeaf,
     LedgerNode,
     LedgerCheckpoint,
@@ -73,6 +76,8 @@ __all__ = [
     "ManifestPin",
     "Node",
     "OperationalException",
+    "ProfileDocument",
+    "ProfilePlace",
     "RankAttempt",
     "RankReadback",
     "RankReportRow",

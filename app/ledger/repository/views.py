@@ -23,6 +23,8 @@ from app.models import (
     ManifestPin,
     Node,
     OperationalException,
+    ProfileDocument,
+    ProfilePlace,
     RankAttempt,
     RankReadback,
     RankReportRow,
@@ -211,6 +213,16 @@ _ALL: Final = (
         "operational_exception",
         OperationalException,
         "id image_config_id scope_digest scope reason expires_at created_at created_by",
+    ),
+    _view(
+        "profile_document",
+        ProfileDocument,
+        "sha256 document byte_count kind schema_name title keys created_at created_by",
+    ),
+    _view(
+        "profile_place",
+        ProfilePlace,
+        "id document_sha256 repository path commit created_at created_by",
     ),
 )
 VIEWS: Final = {view.name: view for view in _ALL}
