@@ -26,14 +26,17 @@ class Scope(StrEnum):
     NODES_READ = "nodes:read"
     NODES_REPORT = "nodes:report"
     RECEIPTS_APPEND = "receipts:append"
+    PROFILES_READ = "profiles:read"
+    PROFILES_WRITE = "profiles:write"
     EVIDENCE_EXPORT = "evidence:export"
     ADMIN = "admin"
 
 
-_VIEWER: Final = frozenset({Scope.IMAGES_READ, Scope.RESTORES_READ, Scope.NODES_READ})
+_VIEWER: Final = frozenset({Scope.IMAGES_READ, Scope.RESTORES_READ, Scope.NODES_READ, Scope.PROFILES_READ})
 PRESETS: Final[dict[str, frozenset[Scope]]] = {
     "viewer": _VIEWER,
-    "operator": _VIEWER | {Scope.IMAGES_WRITE, Scope.RESTORES_WRITE, Scope.RECEIPTS_APPEND},
+    "operator": _VIEWER
+    | {Scope.IMAGES_WRITE, Scope.RESTORES_WRITE, Scope.RECEIPTS_APPEND, Scope.PROFILES_WRITE},
     "auditor": _VIEWER | {Scope.EVIDENCE_EXPORT, Scope.RECEIPTS_APPEND},
     "worker": frozenset({Scope.NODES_REPORT}),
     "admin": frozenset(Scope),
