@@ -9,6 +9,7 @@ from typing import Final
 
 from app.db.base import Base
 from app.models.accounts import Account, ApiKey, WebSession
+from app.models.evidence import EvidenceExport
 from app.models.images import Image
 from app.models.layouts import Layout
 from app.models.ledger import LedgerCheckpoint, LedgerLeaf, LedgerNode
@@ -53,6 +54,7 @@ STATE_TABLES: Final = (
     RankAttempt,
     Readback,
     VerdictCurrent,
+    EvidenceExport,
 )
 PASSING_TABLES: Final = (WebSession, IdempotencyRecord)
 
@@ -65,6 +67,7 @@ __all__ = [
     "Base",
     "DeclarationRow",
     "Device",
+    "EvidenceExport",
     "IdempotencyRecord",
     "Image",
     "ImageIdentity",
