@@ -9,6 +9,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.base import Base, CreatedAt, Id, Sha256
 
+STATES = "state IN ('waiting','running','finished','failed','expired')"
+
 
 class EvidenceExport(Base):
     """One bundle that was asked for: of a period or everything, of some images and a topology or all.

@@ -225,6 +225,23 @@ _ALL: Final = (
         ProfilePlace,
         "id document_sha256 repository path commit created_at created_by",
     ),
+    _view(
+        "evidence_export.order",
+        EvidenceExport,
+        "id created_at created_by period_from period_until image_config_ids tp dcp first_index ledger_size",
+    ),
+    _view(
+        "evidence_export.result",
+        EvidenceExport,
+        "id ended_at problem bundle_sha256 bundle_bytes manifest_sha256 contents",
+        due=EvidenceExport.ended_at.is_not(None),
+    ),
+    _view(
+        "evidence_export.end",
+        EvidenceExport,
+        "id expired_at expired_by",
+        due=EvidenceExport.expired_at.is_not(None),
+    ),
 )
 VIEWS: Final = {view.name: view for view in _ALL}
 
