@@ -12,6 +12,7 @@ from app.cli.import_documents import import_documents
 from app.cli.keys import keys_app
 from app.cli.ledger import ledger_app
 from app.cli.migrate import migrate
+from app.cli.profile import profile_app
 from app.cli.receipt import receipt_app
 from app.cli.rejudge import rejudge
 from app.cli.restore import restore_app
@@ -40,6 +41,7 @@ cli.add_typer(store_app, name="store")
 cli.add_typer(restore_app, name="restore")
 cli.add_typer(receipt_app, name="receipt")
 cli.add_typer(source_app, name="source")
+cli.add_typer(profile_app, name="profile")
 cli.add_typer(keys_app, name="keys")
 cli.add_typer(accounts_app, name="accounts")
 cli.add_typer(ledger_app, name="ledger")
