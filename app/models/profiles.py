@@ -39,13 +39,14 @@ class ProfilePlace(Base):
     __tablename__ = "profile_place"
     __table_args__ = (
         UniqueConstraint("document_sha256", "repository", "path", "commit"),
-        Index("ix_profile_place_path", "path", "created_at", "id"),
+        Index("ix_profile_place_name", "name", "created_at", "id"),
     )
 
     id: Mapped[Id]
     document_sha256: Mapped[Sha256] = mapped_column(ForeignKey("profile_document.sha256"))
     repository: Mapped[str] = mapped_column(doc="empty where none was given")
     path: Mapped[str]
+    name: Mapped[str] = mapped_column(doc="the last part of the path: what a contract calls a template")
     commit: Mapped[str] = mapped_column(doc="empty where none was given")
     created_at: Mapped[CreatedAt]
     created_by: Mapped[str]

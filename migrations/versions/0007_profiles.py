@@ -48,6 +48,7 @@ def _create_places() -> None:
         sa.Column("document_sha256", sa.CHAR(length=64), nullable=False),
         sa.Column("repository", sa.Text(), nullable=False),
         sa.Column("path", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
         sa.Column("commit", sa.Text(), nullable=False),
         sa.Column(
             "created_at",
@@ -70,7 +71,7 @@ def _create_places() -> None:
             name=op.f("uq_profile_place_document_sha256_repository_path_commit"),
         ),
     )
-    op.create_index("ix_profile_place_path", "profile_place", ["path", "created_at", "id"], unique=False)
+    op.create_index("ix_profile_place_name", "profile_place", ["name", "created_at", "id"], unique=False)
 
 
 def upgrade() -> None:

@@ -223,7 +223,7 @@ _ALL: Final = (
     _view(
         "profile_place",
         ProfilePlace,
-        "id document_sha256 repository path commit created_at created_by",
+        "id document_sha256 repository path name commit created_at created_by",
     ),
     _view(
         "evidence_export.order",
