@@ -35,12 +35,17 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLimits:
-    """How large a foreign document may be: bytes, levels of nesting, characters of one number, values."""
+    """How large a foreign document may be: bytes, levels of nesting, characters of one number, values.
+
+    ``constants`` lets ``NaN`` and ``Infinity`` stand as decimals, for rules of people who do
+    (``decode_exact`` only).
+    """
 
     byte_count: int = MAX_DOCUMENT_BYTES
     depth: int = MAX_DEPTH
     number_characters: int = MAX_NUMBER_CHARACTERS
     values: int | None = None
+    constants: bool = False
 
 
 class CanonicalForm(StrEnum):
@@ -275,7 +280,7 @@ def _decoder(limits: JsonLimits, *, exact: bool) -> json.JSONDecoder:
         object_pairs_hook=_take_pairs,
         parse_int=numbers.take_int,
         parse_float=numbers.take_decimal if exact else numbers.take_float,
-        parse_constant=_refuse_constant,
+        parse_constant=Decimal if exact and limits.constants else _refuse_constant,
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import sys
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 from app.core.canonical_json import (
     MAX_DEPTH,
     MAX_DOCUMENT_BYTES,
+    JsonLimits,
     decode_canonical,
+    decode_exact,
     decode_strict,
     encode_canonical,
     expect_int,
@@ -176,3 +179,15 @@ def test_missing_and_additional_keys_are_listed() -> None:
 def test_not_a_list_of_the_size(value: Any) -> None:
     with pytest.raises(FormatError):
         expect_list(value, subject="thing", maximum=2)
+
+
+def test_constants_stand_only_where_they_are_let() -> None:
+    raw = b'{"a":NaN,"b":[-Infinity],"c":"NaN"}'
+    read = decode_exact(raw, subject="document", limits=JsonLimits(constants=True))
+    assert isinstance(read, dict)
+    assert str(read["a"]) == "NaN" and read["b"] == [Decimal("-Infinity")] and read["c"] == "NaN"
+    for limits in (JsonLimits(), JsonLimits(constants=False)):
+        with pytest.raises(FormatError, match="expected a JSON number, found NaN"):
+            decode_exact(raw, subject="document", limits=limits)
+    with pytest.raises(FormatError, match="expected a JSON number, found NaN"):
+        decode_strict(raw, subject="document")
