@@ -185,7 +185,9 @@ def test_constants_stand_only_where_they_are_let() -> None:
     raw = b'{"a":NaN,"b":[-Infinity],"c":"NaN"}'
     read = decode_exact(raw, subject="document", limits=JsonLimits(constants=True))
     assert isinstance(read, dict)
-    assert str(read["a"]) == "NaN" and read["b"] == [Decimal("-Infinity")] and read["c"] == "NaN"
+    assert str(read["a"]) == "NaN"
+    assert read["b"] == [Decimal("-Infinity")]
+    assert read["c"] == "NaN"
     for limits in (JsonLimits(), JsonLimits(constants=False)):
         with pytest.raises(FormatError, match="expected a JSON number, found NaN"):
             decode_exact(raw, subject="document", limits=limits)
