@@ -144,6 +144,11 @@ _ALL: Final = (
     ),
     *_codes(
         Row.RESEARCH,
+        Gate.FAULT,
+        INJECTED_FAULT="A fault was put in on purpose: a drill shows what the checks catch, nothing else.",
+    ),
+    *_codes(
+        Row.RESEARCH,
         Gate.LIFECYCLE,
         KNOWN_FAILURE="A failure of this very image is on record; a later success does not remove it.",
         WAIVED_FAILURE="A check failed and was waived.",

@@ -53,11 +53,12 @@ def compose(
 ) -> Composed | None:
     """The verdict over every receipt of exactly this scope and capability; none where there is no receipt.
 
+    Drills are left out: a fault put in on purpose says nothing about what ran.
     Any row-1 or row-2 finding that is not superseded wins; else the best qualified receipt, with all that
     is established, all that is not and all warnings; else the least severe of the rest.
     """
     ours = [one for one in receipts if one.verdict.scope == scope and one.verdict.capability is capability]
-    ours = [one for one in ours if one.verdict.outcome is not Outcome.NONE]
+    ours = [one for one in ours if one.verdict.outcome is not Outcome.NONE and not one.verdict.is_drill]
     if not ours:
         return None
     standing = [one for one in ours if not one.superseded_by] or ours

@@ -18,6 +18,7 @@ from app.core.qualify.gates import (
     Activation,
     Control,
     Counters,
+    Drill,
     EmbeddedDigest,
     Fault,
     Oracle,
@@ -154,6 +155,7 @@ class Case:
     rollback: Rollback = field(default_factory=Rollback)
     restart: Restart = field(default_factory=Restart)
     fault: Fault = field(default_factory=Fault)
+    drill: Drill = field(default_factory=Drill)
     isolation: tuple[ScopeProbe, ...] = ()
     drain: Counters = field(default_factory=Counters)
     readiness: Counters = field(default_factory=Counters)

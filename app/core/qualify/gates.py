@@ -268,6 +268,17 @@ class Fault:
     attested: tuple[Attestation, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drill:
+    """A fault put in on purpose by whoever ran the case: whatever it shows, it is no evidence for or
+    against what ran (``INJECTED_FAULT``). ``noted`` is there as soon as anything stands where a fault would
+    be named."""
+
+    noted: Fact[bool] = UNMAPPED
+    fault: Fact[str] = UNMAPPED
+    rank: Fact[int] = UNMAPPED
+
+
 class ScopeExpectation(StrEnum):
     """What a probe of an isolation run must show (Appendix B.1), by the name of the probe."""
 

@@ -57,6 +57,14 @@ class RestoredAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InjectedFault:
+    """A fault put in on purpose, and on which rank: the restore was a drill."""
+
+    name: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRestore:
     """Everything a receipt is made of. ``decision_epoch`` is the epoch in which the ranks were told the
     outcome; ``processes_replaced`` whether other processes restored than had published."""
@@ -69,6 +77,7 @@ class FinishedRestore:
     ranks: Sequence[FinishedRank]
     answer: RestoredAnswer | None = None
     processes_replaced: bool | None = None
+    injected_fault: InjectedFault | None = None
 
 
 def restore_receipt(restore: FinishedRestore) -> bytes:
@@ -80,7 +89,7 @@ def restore_receipt(restore: FinishedRestore) -> bytes:
     numbers = [one.rank for one in restore.ranks]
     if not numbers or len(set(numbers)) != len(numbers):
         raise FormatError("receipt.ranks", expected="every rank once, one at least", found=str(numbers))
-    identity = restore.snapshot.identity
+    identity, fault = restore.snapshot.identity, restore.injected_fault
     document: JsonObject = {
         "schema": OWN_SCHEMA,
         "restore_id": restore.restore_id,
@@ -97,6 +106,7 @@ def restore_receipt(restore: FinishedRestore) -> bytes:
         "ranks": [_rank(one) for one in sorted(restore.ranks, key=lambda one: one.rank)],
         "semantic": None if restore.answer is None else _answer(restore.answer),
         "restart": None if restore.processes_replaced is None else {"happened": restore.processes_replaced},
+        "injected_fault": None if fault is None else {"name": fault.name, "rank": fault.rank},
         "not_established": list(_open_points(restore)),
     }
     return encode_canonical(document)
@@ -167,6 +177,8 @@ def _answer(answer: RestoredAnswer) -> JsonObject:
 def _open_points(restore: FinishedRestore) -> Sequence[str]:
     """What a restore by our own engine cannot show, said in the receipt itself."""
     points = ["other prompts, spans and topologies than this one", "rollback to another image"]
+    if restore.injected_fault is not None:
+        points.append("anything about what ran: a fault was put in on purpose")
     if restore.answer is None:
         points.append("the answer of the restored request")
     if any(one.report is None or one.report.outcome is not RankOutcome.RESTORED for one in restore.ranks):

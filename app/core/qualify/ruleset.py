@@ -78,6 +78,7 @@ RULES: Final[tuple[Rule, ...]] = (
     fault.a_fault_was_survived,
     fault.the_answer_after_the_fault_is_right,
     fault.recovery_has_a_fault,
+    fault.it_is_no_drill,
     isolation.other_scopes_restore_nothing,
     isolation.the_own_scope_restores,
     isolation.both_probes_are_there,

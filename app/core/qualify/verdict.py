@@ -7,6 +7,7 @@ cases. Nothing here reads a document, a clock or a database.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from app.core.qualify.codes import CODES
 from app.core.qualify.deployable import deployable_reason
@@ -41,6 +42,7 @@ _ROW_OUTCOME = {
     Row.QUALIFIED: Outcome.QUALIFIED,
 }
 _ORDER = {code: place for place, code in enumerate(CODES)}
+DRILL: Final = "INJECTED_FAULT"
 _RESEARCH_CEILINGS = frozenset(("PERFORMANCE_ONLY", "SCHEMA_CEILING"))
 
 
@@ -73,6 +75,11 @@ class Verdict:
     established: tuple[str, ...]
     not_established: tuple[str, ...]
     ruleset: str
+
+    @property
+    def is_drill(self) -> bool:
+        """Whether a fault was put in on purpose: then it stands for itself and bears on no scope."""
+        return any(one.code == DRILL for one in self.findings)
 
     @property
     def deciding(self) -> tuple[Finding, ...]:
@@ -280,6 +287,8 @@ def _reason(findings: Sequence[Finding], row: Row) -> str:
     says = CODES[first.code].says
     if first.code != "SEMANTIC_ORACLE_MISMATCH":
         return says
+    if DRILL in codes:
+        return f"{says} A fault was put in on purpose: this shows that the check catches it."
     if "CONTROL_FAILED" in codes:
         return f"{says} Model or prompt are implicated: the control was answered wrong too."
     if "CONTROL_PASSED" in codes and "STRUCTURE_VERIFIED" in codes:

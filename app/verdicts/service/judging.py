@@ -94,7 +94,7 @@ def _draft(
         verdict,
         kind=kind,
         receipt=facts.sha256,
-        composes=composes and named,
+        composes=composes and named and not verdict.is_drill,
         grade=grade,
         superseded_by=by,
     )

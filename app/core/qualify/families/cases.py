@@ -8,7 +8,16 @@ from itertools import islice
 from app.core.qualify.facts import Capability, Case
 from app.core.qualify.families.answers import oracle
 from app.core.qualify.families.carriers import case_carriers
-from app.core.qualify.families.conditions import control, counters, fault, isolation, restart, rollback, span
+from app.core.qualify.families.conditions import (
+    control,
+    counters,
+    drill,
+    fault,
+    isolation,
+    restart,
+    rollback,
+    span,
+)
 from app.core.qualify.families.context import Context
 from app.core.qualify.families.identity import overlaid
 from app.core.qualify.families.ranks import rank_proof
@@ -50,6 +59,7 @@ def case_at(place: Place, spec: Spec, reader: Context, subject: Subject) -> Case
         rollback=rollback(place, spec.part("rollback")),
         restart=restart(place, spec.part("restart")),
         fault=fault(place, spec.part("fault"), reader),
+        drill=drill(place, spec.part("drill")),
         isolation=isolation(place, spec.part("isolation")),
         drain=counters(place, spec.part("drain")),
         readiness=counters(place, spec.part("readiness")),

@@ -10,6 +10,7 @@ from app.core.qualify.families.ranks import rank_proof
 from app.core.qualify.gates import (
     Control,
     Counters,
+    Drill,
     Fault,
     Restart,
     RestartKind,
@@ -20,7 +21,7 @@ from app.core.qualify.gates import (
 )
 from app.core.qualify.reading import Place, any_image, context, count, flag, hex64, name, number
 from app.core.qualify.schema_table import Spec
-from app.core.qualify.values import Basis, Fact, Found, Missing
+from app.core.qualify.values import UNMAPPED, Basis, Fact, Found, Missing
 
 
 def span(place: Place, spec: Spec) -> Span:
@@ -90,6 +91,15 @@ def fault(place: Place, spec: Spec, reader: Context) -> Fault:
     )
 
 
+def drill(place: Place, spec: Spec) -> Drill:
+    """A fault put in on purpose. Anything at its place counts as one, whether its name can be read or not."""
+    return Drill(
+        noted=_anything(place, spec.paths("noted")),
+        fault=place.fact(spec.paths("fault"), name),
+        rank=place.fact(spec.paths("rank"), count),
+    )
+
+
 def isolation(place: Place, spec: Spec) -> tuple[ScopeProbe, ...]:
     """The probes of an isolation run."""
     return tuple(_probes(place, spec))
@@ -100,6 +110,13 @@ def counters(place: Place, spec: Spec) -> Counters:
     return Counters(
         zero=place.facts(spec.paths("zero"), number), observed=place.fact(spec.paths("observed"), count)
     )
+
+
+def _anything(place: Place, patterns: tuple[str, ...]) -> Fact[bool]:
+    for pointer, value in place.values(patterns):
+        if value is not None:
+            return Found(value=True, pointer=pointer)
+    return UNMAPPED
 
 
 def _noted(place: Place, spec: Spec, otherwise: Fact[bool]) -> Fact[bool]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from app.core.qualify.facts import Capability, Case
 from app.core.qualify.findings import Finding, Gate, GateResult, GateState
-from app.core.qualify.gates import Fault
+from app.core.qualify.gates import Drill, Fault
 from app.core.qualify.rules.rule import Judged, found, rule
 from app.core.qualify.rules.semantic import comparison_findings, equal_answers
 from app.core.qualify.values import Basis, Found
@@ -28,7 +28,8 @@ def a_fault_was_survived(judged: Judged) -> Iterator[Finding]:
             yield found("CORRUPTION_NOT_REJECTED", rejected)
     case = _with_fault(judged)
     if case is None:
-        yield found("FAULT_NOT_TESTED", at=judged.case.pointer)
+        if not is_drill(judged.case):
+            yield found("FAULT_NOT_TESTED", at=judged.case.pointer)
         return
     if _recovered(case.fault):
         yield found("FAULT_RECOVERED", case.fault.rejected if _known(case.fault) else case.fault.recoveries)
@@ -66,13 +67,32 @@ def recovery_has_a_fault(judged: Judged) -> Iterator[Finding]:
         yield found("GATE_MISSING", at=judged.case.pointer, detail="fault")
 
 
+@rule(
+    Gate.FAULT,
+    question="Was a fault put in on purpose by whoever ran this?",
+    needs="a field of the record that says so",
+    leaves_open="what ran: a drill shows what the checks catch and is no evidence for or against anything",
+    codes=("INJECTED_FAULT",),
+)
+def it_is_no_drill(judged: Judged) -> Iterator[Finding]:
+    drill = judged.case.drill
+    if isinstance(drill.noted, Found):
+        yield found("INJECTED_FAULT", drill.noted, value=_drilled(drill))
+
+
+def is_drill(case: Case) -> bool:
+    """Whether a fault was put in on purpose, known by name or not."""
+    return isinstance(case.drill.noted, Found)
+
+
 def fault_gate(judged: Judged) -> GateResult:
     """Demonstrated where the answer after the refusal is recorded, attested by flags and counts."""
     if any(one.row.blocks for one in _failures(judged)):
         return GateResult(gate=Gate.FAULT, state=GateState.FAILED)
     case = _with_fault(judged)
     if case is None:
-        return GateResult(gate=Gate.FAULT, state=GateState.NOT_TESTED, says="no fault put in")
+        says = f"a drill: {_drilled(judged.case.drill)}" if is_drill(judged.case) else "no fault put in"
+        return GateResult(gate=Gate.FAULT, state=GateState.NOT_TESTED, says=says)
     if not _recovered(case.fault) and not _recomputed(case):
         return GateResult(gate=Gate.FAULT, state=GateState.INCONCLUSIVE, pointer=case.pointer)
     compared = case.fault.comparison is not None and equal_answers(case.fault.comparison)
@@ -123,6 +143,11 @@ def _recomputed(case: Case) -> bool:
     again = isinstance(case.fault.rescheduled, Found) and case.fault.rescheduled.value > 0
     error = isinstance(case.fault.engine_error, Found) and case.fault.engine_error.value
     return again and not error
+
+
+def _drilled(drill: Drill) -> str:
+    name = drill.fault.value[:120] if isinstance(drill.fault, Found) else "a fault without a name"
+    return f"{name} on rank {drill.rank.value}" if isinstance(drill.rank, Found) else name
 
 
 def _kind(fault: Fault) -> str:
