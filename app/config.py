@@ -47,6 +47,10 @@ class Settings(BaseSettings):
         default="self-consistent", description="weakest grade of evidence with which an image is deployable"
     )
 
+    # Evidence bundles: the control worker writes them, the web process gives them out
+    evidence_folder: Path | None = Field(default=None, description="where bundles lie; else `evidence` in home")
+    evidence_days: int = Field(default=30, ge=1, le=3650, description="how long a bundle's file is kept")
+
     # How often anybody may ask, in requests a minute; 0: as often as they like
     rate_key_per_min: int = Field(default=24_000, ge=0, description="of one API key; a node's keys are free")
     rate_stranger_per_min: int = Field(default=600, ge=0, description="without a good key, of one address")
