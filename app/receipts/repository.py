@@ -45,6 +45,7 @@ class ReceiptFilter:
     kind: str | None = None
     schema_name: str | None = None
     capability: str | None = None
+    text: str | None = None
     created_from: datetime | None = None
     created_until: datetime | None = None
 
@@ -160,6 +161,8 @@ def _newest_first(wanted: ReceiptFilter) -> Select[Any]:
         value = getattr(wanted, column)
         if value is not None:
             query = query.where(getattr(ReceiptRow, column) == value)
+    if wanted.text is not None:
+        query = query.where(ReceiptRow.title.icontains(wanted.text, autoescape=True))
     if wanted.created_from is not None:
         query = query.where(ReceiptRow.created_at >= wanted.created_from)
     if wanted.created_until is not None:
