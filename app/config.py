@@ -48,7 +48,7 @@ class Settings(BaseSettings):
     )
 
     # Evidence bundles: the control worker writes them, the web process gives them out
-    evidence_folder: Path | None = Field(default=None, description="where bundles lie; else `evidence` in home")
+    evidence_folder: Path | None = Field(default=None, description="where bundles lie; else in the home")
     evidence_days: int = Field(default=30, ge=1, le=3650, description="how long a bundle's file is kept")
 
     # How often anybody may ask, in requests a minute; 0: as often as they like
