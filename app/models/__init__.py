@@ -15,10 +15,19 @@ from app.models.layouts import Layout
 from app.models.ledger import LedgerCheckpoint, LedgerLeaf, LedgerNode
 from app.models.manifests import ManifestLocation, ManifestPin, RootDocument, SnapshotRow
 from app.models.nodes import Device, Node
+from app.models.oracles import OracleQuestionRow
 from app.models.profiles import ProfileDocument, ProfilePlace
 from app.models.receipts import ImageIdentity, ReceiptOrigin, ReceiptRow
 from app.models.requests import IdempotencyRecord
-from app.models.restores import RankAttempt, RankReadback, RankReportRow, Readback, Restore, RestoreEvent
+from app.models.restores import (
+    RankAttempt,
+    RankReadback,
+    RankReportRow,
+    Readback,
+    Restore,
+    RestoreAnswer,
+    RestoreEvent,
+)
 from app.models.sources import SourceIdentityRow
 from app.models.verdicts import DeclarationRow, OperationalException, VerdictCurrent, VerdictRow
 
@@ -32,6 +41,8 @@ FACT_TABLES: Final = (
     RankReportRow,
     RankReadback,
     RestoreEvent,
+    OracleQuestionRow,
+    RestoreAnswer,
     ReceiptRow,
     ReceiptOrigin,
     ImageIdentity,
@@ -79,6 +90,7 @@ __all__ = [
     "ManifestPin",
     "Node",
     "OperationalException",
+    "OracleQuestionRow",
     "ProfileDocument",
     "ProfilePlace",
     "RankAttempt",
@@ -88,6 +100,7 @@ __all__ = [
     "ReceiptOrigin",
     "ReceiptRow",
     "Restore",
+    "RestoreAnswer",
     "RestoreEvent",
     "RootDocument",
     "SnapshotRow",

@@ -27,6 +27,20 @@ class Restore(Base):
         ),
         CheckConstraint("decision IN ('publish','retract')", name="decision_is_known"),
         CheckConstraint("purpose IN ('qualification','operational')", name="purpose_is_known"),
+        CheckConstraint("semantic IN ('right','wrong','unanswered','not asked')", name="semantic_is_known"),
+        CheckConstraint(
+            "(question_sha256 IS NULL) = (semantic IS NOT DISTINCT FROM 'not asked')",
+            name="only_what_is_asked_is_answered",
+        ),
+        CheckConstraint("outcome IS NULL OR semantic IS NOT NULL", name="semantic_before_outcome"),
+        CheckConstraint("(fault_name IS NULL) = (fault_rank IS NULL)", name="a_fault_has_a_rank"),
+        CheckConstraint("fault_name IS NULL OR question_sha256 IS NOT NULL", name="a_fault_is_asked_for"),
+        CheckConstraint("fault_name IS NULL OR purpose = 'qualification'", name="a_fault_serves_nobody"),
+        CheckConstraint(
+            "decision IS DISTINCT FROM 'publish' "
+            "OR (semantic IN ('right','not asked') AND fault_name IS NULL)",
+            name="nothing_wrong_is_published",
+        ),
         CheckConstraint(
             "(outcome IS NULL) = (state IN ('waiting','running','publishing','retracting'))",
             name="outcome_fits_state",
@@ -84,11 +98,37 @@ class Restore(Base):
         ForeignKey("receipt.sha256"), unique=True, doc="the receipt written of what was measured"
     )
     receipt_problem: Mapped[str | None] = mapped_column(doc="why no receipt can be written of it")
+    question_sha256: Mapped[Sha256 | None] = mapped_column(
+        ForeignKey("oracle_question.sha256"), doc="the question its pages are asked before they are published"
+    )
+    fault_name: Mapped[str | None] = mapped_column(doc="a fault put in on purpose: the restore is a drill")
+    fault_rank: Mapped[int | None]
+    semantic: Mapped[str | None] = mapped_column(
+        server_default="not asked", doc="what came of the question; empty until it is known"
+    )
 
     attempts: Mapped[list["RankAttempt"]] = relationship(
         back_populates="restore", order_by="(RankAttempt.rank, RankAttempt.number)"
     )
     __mapper_args__ = {"version_id_col": version}  # noqa: RUF012
+
+
+class RestoreAnswer(Base):
+    """What came of the question a restore was asked: the answer document, with an index over it."""
+
+    __tablename__ = "restore_answer"
+    __table_args__ = (
+        CheckConstraint("semantic IN ('right','wrong','unanswered')", name="semantic_is_known"),
+    )
+
+    restore_id: Mapped[UUID] = mapped_column(ForeignKey("restore.id"), primary_key=True)
+    question_sha256: Mapped[Sha256] = mapped_column(ForeignKey("oracle_question.sha256"))
+    semantic: Mapped[str]
+    observed: Mapped[str | None] = mapped_column(doc="the word that all ranks' partial logits add up to")
+    diagnosis: Mapped[str | None] = mapped_column(doc="the name of what the pages look like")
+    document: Mapped[bytes]
+    sha256: Mapped[Sha256]
+    created_at: Mapped[CreatedAt]
 
 
 class RankAttempt(Base):
