@@ -23,6 +23,7 @@ class Scope(StrEnum):
     IMAGES_WRITE = "images:write"
     RESTORES_READ = "restores:read"
     RESTORES_WRITE = "restores:write"
+    DRILLS_WRITE = "drills:write"
     NODES_READ = "nodes:read"
     NODES_REPORT = "nodes:report"
     RECEIPTS_APPEND = "receipts:append"
@@ -36,7 +37,13 @@ _VIEWER: Final = frozenset({Scope.IMAGES_READ, Scope.RESTORES_READ, Scope.NODES_
 PRESETS: Final[dict[str, frozenset[Scope]]] = {
     "viewer": _VIEWER,
     "operator": _VIEWER
-    | {Scope.IMAGES_WRITE, Scope.RESTORES_WRITE, Scope.RECEIPTS_APPEND, Scope.PROFILES_WRITE},
+    | {
+        Scope.IMAGES_WRITE,
+        Scope.RESTORES_WRITE,
+        Scope.DRILLS_WRITE,
+        Scope.RECEIPTS_APPEND,
+        Scope.PROFILES_WRITE,
+    },
     "auditor": _VIEWER | {Scope.EVIDENCE_EXPORT, Scope.RECEIPTS_APPEND},
     "worker": frozenset({Scope.NODES_REPORT}),
     "admin": frozenset(Scope),
