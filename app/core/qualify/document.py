@@ -35,11 +35,11 @@ class Document:
         return name if isinstance(name, str) else None
 
 
-def read_document(raw: bytes, *, subject: str = "document") -> Document:
+def read_document(raw: bytes, *, subject: str = "document", limits: JsonLimits = LIMITS) -> Document:
     """Decode submitted bytes.
 
     Args: raw: the bytes as submitted, at most 4 MiB. subject: what the document is called in messages: a
-    file name, or nothing better than "document".
+    file name, or nothing better than "document". limits: those of another kind of document than receipts.
 
     Raises: DocumentError: too large, nested deeper than 32, more than 250,000 values, not UTF-8,
     byte-order mark, duplicate key, NaN or infinity, unpaired surrogate, number over 4096 characters, or
@@ -48,9 +48,9 @@ def read_document(raw: bytes, *, subject: str = "document") -> Document:
     if raw.startswith(_BYTE_ORDER_MARK):
         raise DocumentError(subject, expected="UTF-8 without a byte-order mark", found="one in front")
     try:
-        value = decode_exact(raw, subject=subject, limits=LIMITS)
+        value = decode_exact(raw, subject=subject, limits=limits)
     except FormatError as error:
-        raise _placed(error, raw=raw, subject=subject) from None
+        raise _placed(error, raw=raw, subject=subject, limits=limits) from None
     return Document(sha256=sha256(raw), byte_count=len(raw), value=value)
 
 
@@ -59,11 +59,11 @@ def canonical_digest(value: ExactValue) -> Digest:
     return sha256(encode_exact(value))
 
 
-def _placed(error: FormatError, *, raw: bytes, subject: str) -> DocumentError:
+def _placed(error: FormatError, *, raw: bytes, subject: str, limits: JsonLimits) -> DocumentError:
     pointer, offset = "", 0
-    if len(raw) <= MAX_RECEIPT_BYTES:
+    if len(raw) <= limits.byte_count:
         try:
-            pointer, offset = first_offence(raw.decode("utf-8"), limits=LIMITS)
+            pointer, offset = first_offence(raw.decode("utf-8"), limits=limits)
         except UnicodeDecodeError as broken:
             offset = broken.start
     return DocumentError(subject, expected=error.expected, found=error.found, pointer=pointer, offset=offset)
