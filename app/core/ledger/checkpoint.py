@@ -13,6 +13,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from app.core.base64_text import decode_base64 as decode_base64
+from app.core.base64_text import encode_base64 as encode_base64
 from app.core.digest import sha256_bytes
 from app.core.errors import FormatError, IntegrityError, shown
 from app.core.ledger.merkle import HASH_BYTES, LARGEST_SIZE
@@ -190,26 +192,6 @@ def verify_checkpoint(raw: bytes, *, verifier: NoteVerifier, subject: str = "che
     if not verify(note.checkpoint.text.encode(), signature=ours[0], public=verifier.public):
         raise IntegrityError(subject, expected=f"a signature of {verifier.vkey}", found="one that is wrong")
     return note.checkpoint
-
-
-def encode_base64(raw: bytes) -> str:
-    """Standard alphabet, padded."""
-    return base64.b64encode(raw).decode("ascii")
-
-
-def decode_base64(text: str, *, subject: str) -> bytes:
-    """Base64 in its one spelling.
-
-    Raises:
-        FormatError: other characters, other padding, or bits that say nothing.
-    """
-    try:
-        raw = base64.b64decode(text.encode("ascii"), validate=True)
-    except (binascii.Error, ValueError):
-        raise FormatError(subject, expected="base64", found=shown(text)) from None
-    if encode_base64(raw) != text:
-        raise FormatError(subject, expected="base64 in its one spelling", found=shown(text))
-    return raw
 
 
 def decode_hash(text: str, *, subject: str) -> bytes:

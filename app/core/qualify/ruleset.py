@@ -7,7 +7,6 @@ the document.
 
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -34,6 +33,7 @@ from app.core.qualify.rules import (
     structural,
 )
 from app.core.qualify.rules.rule import Rule
+from app.core.qualify.schema_table import table_bytes
 
 DECISION_VERSION: Final = 1
 """Of what is decided outside rules: the order of rows, joining cases, deployable."""
@@ -112,12 +112,11 @@ _TABLES = ("schemas.json", "words.json", "phrases.json")
 @cache
 def ruleset_version() -> Digest:
     """The version every verdict carries."""
-    folder = Path(__file__).parent
     document: JsonValue = {
         "decision": DECISION_VERSION,
         "codes": {code.name: [int(code.row), code.gate.value] for code in CODES.values()},
         "rules": {rule.name: [rule.version, *rule.codes] for rule in RULES},
         "needs": {capability.value: [gate.value for gate in gates] for capability, gates in NEEDS.items()},
-        "tables": {name: str(sha256((folder / name).read_bytes())) for name in _TABLES},
+        "tables": {name: str(sha256(table_bytes(name))) for name in _TABLES},
     }
     return sha256(encode_canonical(document))

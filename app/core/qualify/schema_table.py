@@ -10,14 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pkgutil import get_data
 
 from app.core.canonical_json import JsonObject, JsonValue, decode_strict, expect_object
 from app.core.digest import Digest, sha256
 from app.core.qualify.facts import Capability, Kind, Meaning, StatusClass
 from app.core.qualify.pointer import under
-
-_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +127,16 @@ def status_class(word: str) -> StatusClass:
     return _words().get(word.strip(), StatusClass.UNKNOWN)
 
 
+def table_bytes(name: str) -> bytes:
+    """A table as it lies beside this file, or in the archive this file is read from (`verify.pyz`)."""
+    raw = get_data(__package__, name)
+    if raw is None:
+        raise FileNotFoundError(f"{name}: expected beside {__name__}, found none")
+    return raw
+
+
 def _load(name: str) -> JsonObject:
-    raw = (_FOLDER / name).read_bytes()
-    return expect_object(decode_strict(raw, subject=name), subject=name)
+    return expect_object(decode_strict(table_bytes(name), subject=name), subject=name)
 
 
 @cache
