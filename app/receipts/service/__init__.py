@@ -11,6 +11,7 @@ from app.receipts.repository import ReceiptFilter
 from app.receipts.service.append import Appended, Origin, append_receipt
 from app.receipts.service.reading import (
     count_receipts,
+    documents,
     get_receipt,
     list_receipts,
     raw_bytes,
@@ -23,6 +24,7 @@ __all__ = [
     "ReceiptFilter",
     "append_receipt",
     "count_receipts",
+    "documents",
     "get_receipt",
     "list_receipts",
     "raw_bytes",

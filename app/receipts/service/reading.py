@@ -35,6 +35,12 @@ def raw_bytes(session: Session, *, sha256: str) -> bytes:
     return bytes(found[sha256])
 
 
+def documents(session: Session, *, digests: Sequence[str]) -> dict[str, bytes]:
+    """The bytes of those of the receipts that are stored."""
+    found = repository.documents(session, digests=digests) if digests else {}
+    return {sha256: bytes(raw) for sha256, raw in found.items()}
+
+
 def require_receipts(session: Session, *, digests: Sequence[str]) -> None:
     """Return if all of them are stored.
 
