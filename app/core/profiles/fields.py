@@ -49,6 +49,11 @@ class Problems:
             )
             self.found.append(shape)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no more offences are kept, so that looking for more is in vain."""
+        return len(self.found) >= MOST_PROBLEMS
+
     def lacks(self, pointer: str, *, expected: str) -> None:
         """Keep that a field is absent."""
         self.add(pointer, expected=expected, found="nothing", code=self.missing)
