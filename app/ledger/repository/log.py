@@ -131,6 +131,18 @@ def entry(session: Session, *, index: int) -> LedgerLeaf | None:
     return session.get(LedgerLeaf, index)
 
 
+def written_at(session: Session, *, index: int) -> datetime | None:
+    """When a leaf was written, by the database's clock."""
+    return session.scalars(select(LedgerLeaf.created_at).where(LedgerLeaf.index == index)).one_or_none()
+
+
+def mentioning(session: Session, *, text: str, start: int) -> Iterator[tuple[int, bytes]]:
+    """Index and bytes of the leaves from `start` on that hold a text, in their order, in bounded memory."""
+    held = func.position(literal(text.encode()).op("IN")(LedgerLeaf.document)) > 0
+    query = select(LedgerLeaf.index, LedgerLeaf.document).where(LedgerLeaf.index >= start, held)
+    yield from _streamed(session, query.order_by(LedgerLeaf.index))
+
+
 def checkpoint(session: Session, *, size: int) -> LedgerCheckpoint | None:
     return session.get(LedgerCheckpoint, size)
 
@@ -181,6 +193,12 @@ def stream_leaves(session: Session) -> Iterator[StoredLeaf]:
     query = select(row.index, row.kind, row.document, row.leaf_hash, at).order_by(row.index)
     for index, kind, document, hashed, created_us in _streamed(session, query):
         yield StoredLeaf(index=index, kind=kind, document=document, leaf_hash=hashed, created_us=created_us)
+
+
+def stream_first(session: Session, *, size: int) -> Iterator[tuple[int, bytes]]:
+    """Index and bytes of the first `size` leaves, in bounded memory."""
+    query = select(LedgerLeaf.index, LedgerLeaf.document).where(LedgerLeaf.index < size)
+    yield from _streamed(session, query.order_by(LedgerLeaf.index))
 
 
 def stream_nodes(session: Session) -> Generator[tuple[Node, str], None, None]:

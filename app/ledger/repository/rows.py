@@ -129,13 +129,40 @@ def _select_part(number: int, *, part: _Part) -> Select[Any]:
     return select(literal_column(str(number)), key, array(texts)).where(where)
 
 
+# Column → type and printed text, or None for NULL: what a row's digest is over.
+Values = Mapping[str, tuple[str, str] | None]
+
+
+def values_of(
+    session: Session, *, view: View, keys: Sequence[str], raw: str | None = None
+) -> Iterator[tuple[str, Values, bytes | None]]:
+    """Key, values and the bytes of one column of these rows, in no order; one that is not there is left out.
+
+    Args:
+        view: one whose rows have a key of one column.
+        raw: the column whose bytes are wanted as they are.
+    """
+    query, kinds = _selection(view.name)
+    (first,) = inspect(view.model).primary_key
+    given = list(map(UUID, keys)) if isinstance(first.type, Uuid) else list(keys)
+    columns = view.model.__table__.c
+    query = query.add_columns(columns[raw] if raw else literal(None))
+    for key, *texts, document in session.execute(
+        query.where(first == any_(bindparam("keys", given, ARRAY(first.type))))
+    ):
+        yield key, _values(view, texts=texts, kinds=kinds), None if document is None else bytes(document)
+
+
 def _digest(view: View, texts: Sequence[str | None]) -> str:
     _, kinds = _selection(view.name)
-    values = {
+    return row_digest(view.name, values=_values(view, texts=texts, kinds=kinds))
+
+
+def _values(view: View, *, texts: Sequence[str | None], kinds: Sequence[str]) -> Values:
+    return {
         name: None if printed is None else (kind, printed)
         for name, kind, printed in zip(view.columns, kinds, texts, strict=True)
     }
-    return row_digest(view.name, values=values)
 
 
 def stream_due(session: Session, *, view: View) -> Iterator[tuple[str, str]]:

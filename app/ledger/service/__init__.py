@@ -3,6 +3,8 @@
 record      facts into leaves, within the transaction of the fact
 proofs      the head, entries, checkpoints and proofs
 signing     the key checkpoints are signed with
+extent      where in the log something stands
+contents    entries with the rows they keep
 audit       the whole log and every row it covers, checked
 """
 
