@@ -9,7 +9,7 @@ from app.db.base import Base, CreatedAt, Sha256
 class OracleQuestionRow(Base):
     """One question (docs/FORMAT.md): its canonical bytes, whose SHA-256 is its key, with an index over them.
 
-    It belongs to every snapshot of its context digest that has as many ranks.
+    It can be asked of every snapshot of its context digest that has as many ranks, restored with its layout.
     """
 
     __tablename__ = "oracle_question"
@@ -21,6 +21,7 @@ class OracleQuestionRow(Base):
     sha256: Mapped[Sha256] = mapped_column(primary_key=True)
     document: Mapped[bytes]
     context_digest: Mapped[Sha256]
+    layout_sha256: Mapped[Sha256]
     rank_count: Mapped[int]
     span_tokens: Mapped[int]
     expected: Mapped[str]

@@ -48,6 +48,7 @@ def _create_questions() -> None:
         sa.Column("sha256", sa.CHAR(length=64), nullable=False),
         sa.Column("document", postgresql.BYTEA(), nullable=False),
         sa.Column("context_digest", sa.CHAR(length=64), nullable=False),
+        sa.Column("layout_sha256", sa.CHAR(length=64), nullable=False),
         sa.Column("rank_count", sa.BigInteger(), nullable=False),
         sa.Column("span_tokens", sa.BigInteger(), nullable=False),
         sa.Column("expected", sa.Text(), nullable=False),

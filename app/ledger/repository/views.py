@@ -208,7 +208,7 @@ _ALL: Final = (
     _view(
         "oracle_question",
         OracleQuestionRow,
-        "sha256 document context_digest rank_count span_tokens expected created_at created_by",
+        "sha256 document context_digest layout_sha256 rank_count span_tokens expected created_at created_by",
     ),
     _view(
         "receipt",

@@ -1,0 +1,1 @@
+"""Questions that restores are asked, kept under their SHA-256."""

@@ -1,0 +1,41 @@
+"""SQL of oracle questions."""
+
+from sqlalchemy import select, tuple_
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from app.models import OracleQuestionRow
+from app.web.paging import Cursor
+
+
+def get_question(session: Session, *, sha256: str) -> OracleQuestionRow | None:
+    return session.get(OracleQuestionRow, sha256)
+
+
+def add_question(session: Session, *, question: dict[str, object]) -> bool:
+    """Insert unless it is there; two requests with the same document do not collide."""
+    row = OracleQuestionRow
+    statement = insert(row).values(**question).on_conflict_do_nothing().returning(row.sha256)
+    return session.execute(statement).scalar_one_or_none() is not None
+
+
+def newest_question(
+    session: Session, *, context_digest: str, layout_sha256: str, rank_count: int
+) -> OracleQuestionRow | None:
+    """The question registered last of those that can be asked of such a restore."""
+    row = OracleQuestionRow
+    fits = {"context_digest": context_digest, "layout_sha256": layout_sha256, "rank_count": rank_count}
+    newest = select(row).filter_by(**fits).order_by(row.created_at.desc(), row.sha256.desc()).limit(1)
+    return session.scalars(newest).one_or_none()
+
+
+def list_questions(
+    session: Session, *, context_digest: str | None, after: Cursor | None, limit: int
+) -> list[OracleQuestionRow]:
+    row = OracleQuestionRow
+    query = select(row).order_by(row.created_at.desc(), row.sha256.desc()).limit(limit)
+    if context_digest is not None:
+        query = query.where(row.context_digest == context_digest)
+    if after is not None:
+        query = query.where(tuple_(row.created_at, row.sha256) < (after.created_at, after.id))
+    return list(session.scalars(query))
