@@ -2,8 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -12,12 +12,13 @@ from sqlalchemy.orm import Session
 
 from app.config import Settings
 from app.db.session import Database, after_commit, database_time
-from app.models import Device, Restore
-from app.nodes import service as nodes
+from app.models import Restore
 from app.restores import repository
 from app.restores.dispatch import RankMessages
+from app.restores.repository.admission import Seat, admit_seats, lock_seats
 from app.restores.service.completion import advance, end_attempt
-from app.restores.service.sending import send_restore
+from app.restores.service.pace import turn_s
+from app.restores.service.sending import resend_delay_s
 
 log = logging.getLogger(__name__)
 
@@ -39,49 +40,75 @@ def admit_waiting(session: Session, *, messages: RankMessages, settings: Setting
     next_ones = repository.next_restores(session, considered=CONSIDERED)
     if not next_ones:
         return []
-    restores = [repository.lock_restore(session, restore_id=restore_id) for restore_id in next_ones]
-    still_waiting = [one for one in restores if one is not None and one.state == "waiting"]
     # All at once, in the order of ids: one restore's after the other's would be an order of its own.
-    locked = nodes.lock_devices(session, ids=[one.device_id for it in still_waiting for one in it.attempts])
-    by_id = {device.id: device for device in locked}
-    return [
-        restore.id
-        for restore in still_waiting
-        if _admitted(session, restore=restore, devices=by_id, messages=messages, settings=settings)
-    ]
+    by_restore: dict[UUID, list[Seat]] = {restore_id: [] for restore_id in next_ones}
+    for seat in lock_seats(session, restore_ids=next_ones):
+        by_restore[seat.restore_id].append(seat)
+    now = database_time(session)
+    for restore_id, seats in by_restore.items():
+        if any(seat.pages_bytes > seat.pool_bytes for seat in seats):
+            _end_too_large(session, restore_id=restore_id, seats=seats, now=now, messages=messages)
+    admitted = {restore_id: seats for restore_id, seats in by_restore.items() if _can_start(seats)}
+    if admitted:
+        _admit(session, admitted=admitted, messages=messages, settings=settings, now=now)
+    return list(admitted)
 
 
-def _admitted(
+def _can_start(seats: list[Seat]) -> bool:
+    """Whether a restore waits still (then it has seats) and every device is free and has room."""
+    return bool(seats) and all(
+        seat.held_by is None and seat.taken_bytes + seat.pages_bytes <= seat.pool_bytes for seat in seats
+    )
+
+
+def _admit(
     session: Session,
     *,
-    restore: Restore,
-    devices: Mapping[UUID, Device],
+    admitted: Mapping[UUID, list[Seat]],
     messages: RankMessages,
     settings: Settings,
-) -> bool:
-    own = [devices[attempt.device_id] for attempt in restore.attempts]
-    if _end_if_too_large(session, restore=restore, devices=devices, messages=messages):
-        return False
-    if not _all_free(session, restore=restore, devices=own):
-        return False
-    _admit(session, restore=restore, devices=own, messages=messages, settings=settings)
-    return True
+    now: datetime,
+) -> None:
+    seats = [seat for of_restore in admitted.values() for seat in of_restore]
+    pauses = [turn_s(seat.rank, rank_count=seat.rank_count) for seat in seats]
+    sends = [now + timedelta(seconds=pause_s) for pause_s in pauses]
+    again = timedelta(seconds=resend_delay_s(1, settings=settings))
+    admit_seats(
+        session,
+        seats=seats,
+        sends=sends,
+        next_sends=[sent + again for sent in sends],
+        details={
+            restore_id: "holds " + ", ".join(sorted(seat.device for seat in of_restore))
+            for restore_id, of_restore in admitted.items()
+        },
+        now=now,
+        ready_deadline=now + timedelta(seconds=settings.ready_deadline_s),
+    )
+    after_commit(session, lambda: _wake(seats, pauses=pauses, messages=messages))
 
 
-def _end_if_too_large(
-    session: Session, *, restore: Restore, devices: Mapping[UUID, Device], messages: RankMessages
-) -> bool:
+def _wake(seats: Sequence[Seat], *, pauses: Sequence[float], messages: RankMessages) -> None:
+    for seat, pause_s in zip(seats, pauses, strict=True):
+        messages.restore(seat.queue, attempt_id=seat.attempt_id, pause_s=pause_s)
+
+
+def _end_too_large(
+    session: Session, *, restore_id: UUID, seats: Sequence[Seat], now: datetime, messages: RankMessages
+) -> None:
     """End a restore that fits no longer: a device's pool became smaller than one of its ranks.
 
     It would wait for ever, and whoever came after it for the same device with it.
     """
-    now = database_time(session)
+    restore = repository.lock_restore(session, restore_id=restore_id)
+    if restore is None:
+        return
+    too_large = {seat.attempt_id: seat for seat in seats if seat.pages_bytes > seat.pool_bytes}
     for attempt in restore.attempts:
-        device = devices[attempt.device_id]
-        if attempt.pages_bytes > device.pool_bytes:
+        if (seat := too_large.get(attempt.id)) is not None:
             detail = (
-                f"device {attempt.device.node.name}/{device.name}: rank {attempt.rank} needs "
-                f"{attempt.pages_bytes} bytes of pages, its pool has {device.pool_bytes} now"
+                f"device {seat.device}: rank {seat.rank} needs {seat.pages_bytes} bytes of pages, its pool "
+                f"has {seat.pool_bytes} now"
             )
             problem = {"code": "devices-missing", "detail": detail}
             end_attempt(
@@ -93,10 +120,7 @@ def _end_if_too_large(
                 now=now,
                 pages="released",
             )
-    if all(attempt.ended_at is None for attempt in restore.attempts):
-        return False
     advance(session, restore=restore, now=now, messages=messages)
-    return True
 
 
 class Looks:
@@ -151,28 +175,3 @@ def waiting_reasons(session: Session, *, restore: Restore) -> list[str]:
                 f"{attempt.pages_bytes}; resident pages of other restores hold the rest"
             )
     return reasons or ["an older restore waits for the same devices"]
-
-
-def _all_free(session: Session, *, restore: Restore, devices: list[Device]) -> bool:
-    if any(device.held_by is not None for device in devices):
-        return False
-    held = repository.pool_bytes_held(session, device_ids=[device.id for device in devices])
-    wanted = {attempt.device_id: attempt.pages_bytes for attempt in restore.attempts}
-    return all(held.get(device.id, 0) + wanted[device.id] <= device.pool_bytes for device in devices)
-
-
-def _admit(
-    session: Session, *, restore: Restore, devices: list[Device], messages: RankMessages, settings: Settings
-) -> None:
-    now = database_time(session)
-    by_id = {device.id: device for device in devices}
-    restore.state = "running"
-    restore.admitted_at = now
-    restore.ready_deadline_at = now + timedelta(seconds=settings.ready_deadline_s)
-    for attempt in restore.attempts:
-        by_id[attempt.device_id].held_by = attempt.id
-        send_restore(session, attempt=attempt, messages=messages, settings=settings, now=now)
-    names = ", ".join(
-        sorted(f"{attempt.device.node.name}/{attempt.device.name}" for attempt in restore.attempts)
-    )
-    repository.add_event(session, restore_id=restore.id, kind="admitted", detail=f"holds {names}", rank=None)
