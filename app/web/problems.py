@@ -18,6 +18,7 @@ from app.core.errors import CoreError
 from app.errors import AppError, FieldProblem
 
 MEDIA_TYPE: Final = "application/problem+json"
+SAID_AT_MOST: Final = 3
 log = logging.getLogger(__name__)
 
 # Every code a client can meet, with the sentence its page explains it by (/docs/problems#code).
@@ -149,8 +150,14 @@ def _of_validation(error: RequestValidationError) -> AppError:
     malformed = any(part["type"] == "json_invalid" for part in error.errors())
     if malformed:
         return _Status(400, "body: expected JSON", code="bad-request", errors=parts)
-    names = ", ".join(part.pointer for part in parts)
-    return _Status(422, f"{names}: not as expected", code="validation-failed", errors=parts)
+    return _Status(422, _said_of(parts), code="validation-failed", errors=parts)
+
+
+def _said_of(parts: tuple[FieldProblem, ...]) -> str:
+    """What is wrong where, in one line; of many the first ones, all of them stand in ``errors``."""
+    said = "; ".join(f"{part.pointer}: {part.detail}" for part in parts[:SAID_AT_MOST])
+    more = len(parts) - SAID_AT_MOST
+    return said if more <= 0 else f"{said}; and {more} more"
 
 
 def _field_problem(part: dict[str, Any]) -> FieldProblem:

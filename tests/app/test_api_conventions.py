@@ -105,6 +105,25 @@ def test_wrong_parts_of_a_body_are_pointed_at(
     assert pointer in {part["pointer"] for part in answer.json()["errors"]}
 
 
+def test_one_line_says_what_was_expected_and_found(client: TestClient, keys: dict[str, str]) -> None:
+    answer = client.get(
+        "/api/v1/verdicts", headers=bearer(keys["viewer"]), params={"outcome": "qualified", "on": "2026-02-30"}
+    )
+    assert answer.status_code == 422
+    detail = answer.json()["detail"]
+    assert "/on: " in detail
+    assert "date" in detail
+    assert "found '2026-02-30'" in detail
+
+
+def test_of_many_wrong_parts_the_line_names_three(client: TestClient, keys: dict[str, str]) -> None:
+    headers = {**bearer(keys["operator"]), "Idempotency-Key": str(uuid4())}
+    answer = client.post("/api/v1/restores", headers=headers, json=dict.fromkeys("abcde", 1))
+    wrong = len(answer.json()["errors"])
+    assert wrong > 3
+    assert answer.json()["detail"].endswith(f"; and {wrong - 3} more")
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"nonsense"])
 def test_body_that_is_no_json_is_400(client: TestClient, keys: dict[str, str], content: bytes) -> None:
     headers = {
