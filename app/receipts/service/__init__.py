@@ -14,6 +14,7 @@ from app.receipts.service.reading import (
     documents,
     get_receipt,
     list_receipts,
+    many_raw_bytes,
     raw_bytes,
     require_receipts,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "documents",
     "get_receipt",
     "list_receipts",
+    "many_raw_bytes",
     "raw_bytes",
     "require_receipts",
 ]

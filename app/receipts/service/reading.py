@@ -41,6 +41,12 @@ def documents(session: Session, *, digests: Sequence[str]) -> dict[str, bytes]:
     return {sha256: bytes(raw) for sha256, raw in found.items()}
 
 
+def many_raw_bytes(session: Session, *, digests: Sequence[str]) -> dict[str, bytes]:
+    """The bytes of these receipts by digest; one that is not stored is left out."""
+    found = repository.documents(session, digests=digests)
+    return {sha256: bytes(raw) for sha256, raw in found.items()}
+
+
 def require_receipts(session: Session, *, digests: Sequence[str]) -> None:
     """Return if all of them are stored.
 

@@ -1,12 +1,13 @@
-"""Receipts that bear on each other, found by their keys (`app/receipts/service/keys.py`)."""
+"""Receipts that bear on each other, found by their keys (`app/core/qualify/keys.py`)."""
 
 from collections.abc import Iterable, Sequence
 
 from sqlalchemy.orm import Session
 
+from app.core.qualify.around import placed_at
 from app.core.qualify.neighbours import Stored
 from app.receipts import repository
-from app.receipts.service.stored import facts_of, stored
+from app.receipts.service.stored import facts_of
 
 
 def placed(session: Session, *, digests: Iterable[str]) -> dict[str, tuple[Stored, ...]]:
@@ -16,7 +17,7 @@ def placed(session: Session, *, digests: Iterable[str]) -> dict[str, tuple[Store
         return {}
     facts = facts_of(session, digests=wanted)
     own = repository.origins_of(session, digests=wanted)
-    return stored(facts, origins=own)
+    return placed_at(facts, places=own)
 
 
 def by_key(session: Session, *, keys: Sequence[str], most: int) -> set[str]:
