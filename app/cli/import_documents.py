@@ -5,11 +5,9 @@ again change nothing, so an import that was cut off is simply run again.
 """
 
 import json
-import time
-from collections import Counter, deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -20,6 +18,7 @@ from rich.table import Table
 
 from app.cli.client import ApiClient, ApiError, fail, open_api
 from app.cli.import_folder import FoundFile, UnreadableIndex, files_of
+from app.cli.import_sending import Done, send_file, sent
 from app.cli.progress import progress_line
 from app.cli.receipt_lines import printable
 from app.config import Settings
@@ -27,9 +26,6 @@ from app.core.qualify.document import MAX_RECEIPT_BYTES
 
 # Refusals beyond this are counted, not listed.
 MOST_LISTED: Final = 1000
-TRIES: Final = 5
-_FIRST_WAIT_S: Final = 0.5
-_AGAIN: Final = (429, 503)
 
 
 @dataclass(slots=True)
@@ -77,7 +73,8 @@ def import_documents(
     try:
         api = open_api(Settings(), url=url, api_key_file=api_key_file)
         with progress_line("import") as say:
-            for done in _sent(api, files_of(paths, repository=repository, commit=commit), jobs=jobs):
+            files = files_of(paths, repository=repository, commit=commit)
+            for done in sent(files, send=partial(_send, api), jobs=jobs):
                 _count(summary, *done)
                 say(f"{summary.files} documents, {summary.refused} refused")
     except (ApiError, OSError, UnreadableIndex) as error:
@@ -89,56 +86,9 @@ def import_documents(
     raise typer.Exit(1 if summary.refused else 0)
 
 
-Done = tuple[FoundFile, int, dict[str, Any]]
-
-
-def _sent(api: ApiClient, files: Iterator[FoundFile], *, jobs: int) -> Iterator[Done]:
-    """Every file sent, at most `jobs` at a time and no more in memory; versions of one path one after the
-    other, since the order they come in is their order."""
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        under_way: deque[tuple[FoundFile, Future[Done]]] = deque()
-        for file in files:
-            while len(under_way) >= jobs or any(_same_path(file, other) for other, _ in under_way):
-                yield under_way.popleft()[1].result()
-            under_way.append((file, pool.submit(_send, api, file)))
-        while under_way:
-            yield under_way.popleft()[1].result()
-
-
-def _same_path(one: FoundFile, other: FoundFile) -> bool:
-    mine, theirs = one.place, other.place
-    return (
-        mine is not None
-        and theirs is not None
-        and ((mine.repository, mine.path) == (theirs.repository, theirs.path))
-    )
-
-
 def _send(api: ApiClient, file: FoundFile) -> Done:
-    """Send one document; again where the control plane is busy or away for a moment.
-
-    Raises:
-        ApiError: it does not answer, or does not let us.
-    """
-    with file.path.open("rb") as stream:
-        raw = stream.read(MAX_RECEIPT_BYTES + 1)
     parameters = file.place.parameters() if file.place else {}
-    wait_s = _FIRST_WAIT_S
-    for attempt in range(1, TRIES + 1):
-        try:
-            status, headers, body = api.send("POST", "/api/v1/receipts", params=parameters, content=raw)
-        except ApiError:
-            if attempt == TRIES:
-                raise
-        else:
-            if status in (401, 403):
-                raise ApiError(f"{status} {body.get('code')}: {body.get('detail')}")
-            if status not in _AGAIN or attempt == TRIES:
-                return file, status, body
-            wait_s = max(wait_s, float(headers.get("retry-after", 0)))
-        time.sleep(wait_s)
-        wait_s *= 2
-    raise ApiError(f"{file.path}: no answer after {TRIES} tries")
+    return send_file(api, file, to="/api/v1/receipts", parameters=parameters, most_bytes=MAX_RECEIPT_BYTES)
 
 
 def _count(summary: Summary, file: FoundFile, status: int, body: dict[str, Any]) -> None:
