@@ -23,6 +23,7 @@ from app.manifests.api import manifest_router as manifests
 from app.manifests.api import node_router as inventories
 from app.manifests.api import router as snapshots
 from app.nodes.api import router as nodes
+from app.oracles.api import router as oracles
 from app.queue import create_queue
 from app.receipts.api import router as receipts
 from app.restores.api.clients import router as restores
@@ -50,6 +51,7 @@ API_ROUTERS: Final = (
     nodes,
     inventories,
     layouts,
+    oracles,
     snapshots,
     manifests,
     sources,
