@@ -18,7 +18,6 @@ from app.core.profiles.documents import (
     read_profile_document,
 )
 from app.core.profiles.fields import Fields, Problems
-from app.core.profiles.findings import CheckResult, ProfileFinding, finding
 from app.core.profiles.profile_entry import ProfileEntry, read_entries
 from app.core.profiles.references import Base, Reference, resolve
 from app.core.qualify.pointer import step
@@ -142,13 +141,6 @@ def entry_references(entry: ProfileEntry) -> tuple[Reference, ...]:
     return tuple(found)
 
 
-def inheritance_findings(contract: Contract) -> tuple[ProfileFinding, ...]:
-    """CT_PARENT_UNKNOWN and CT_INHERIT_CYCLE of every profile, passed or failed (§4.3, §18.3)."""
-    return tuple(
-        _parent_finding(contract, entry) for entry in contract.profiles.values() if entry.inherits is not None
-    )
-
-
 def ancestors(contract: Contract, name: str) -> tuple[str, ...]:
     """The parents of a profile, nearest first; ends at an unknown one or where the chain comes back."""
     chain: list[str] = []
@@ -159,30 +151,6 @@ def ancestors(contract: Contract, name: str) -> tuple[str, ...]:
         chain.append(entry.inherits)
         entry = contract.profiles.get(entry.inherits)
     return tuple(chain)
-
-
-def _parent_finding(contract: Contract, entry: ProfileEntry) -> ProfileFinding:
-    pointer = f"/profiles{step(entry.name)}/inherits"
-    chain = ancestors(contract, entry.name)
-    last = contract.profiles.get(chain[-1] if chain else entry.name)
-    code, found = "CT_PARENT_UNKNOWN", entry.inherits or ""
-    result = CheckResult.PASS
-    if last is None:
-        result, found = CheckResult.FAIL, chain[-1]
-    elif last.inherits is not None:
-        code, result, found = (
-            "CT_INHERIT_CYCLE",
-            CheckResult.FAIL,
-            " → ".join((entry.name, *chain, last.inherits)),
-        )
-    return finding(
-        code,
-        result,
-        pointer=pointer,
-        expected="a profile of the contract, without coming back to itself",
-        found=found,
-        document_sha256=contract.sha256,
-    )
 
 
 def _image(fields: Fields) -> ImageRequirement:
