@@ -1,7 +1,7 @@
 """DSSE envelopes (secure-systems-lab/dsse, protocol 1.0) with one Ed25519 signature, in one spelling.
 
-What is signed is ``DSSEv1 SP len(type) SP type SP len(body) SP body`` over the exact payload bytes. The key id
-is the fingerprint of the key: it must fit the key that verifies, and decides nothing.
+Signed is ``DSSEv1 SP len(type) SP type SP len(body) SP body`` over the exact payload bytes. The key id is the
+fingerprint of the key: it must fit the key that verifies, and decides nothing.
 """
 
 from collections.abc import Callable

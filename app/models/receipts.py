@@ -13,7 +13,7 @@ class ReceiptRow(Base):
     """One submitted document, byte for byte under its SHA-256; every other column is an index over it.
 
     `keys` are the words under which judging finds it: ``role:value``, with a digest in place of a value that
-    is long (`app/receipts/service/keys.py` makes and explains them).
+    is long (`app/core/qualify/keys.py` makes and explains them).
     """
 
     __tablename__ = "receipt"

@@ -1,17 +1,16 @@
 """Receipts judged, then the scopes they take part in: new rows where something changed, old ones stay."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy.orm import Session
 
 from app.core.canonical_json import JsonObject
 from app.core.digest import sha256
-from app.core.qualify.composition import Receipt, compose
-from app.core.qualify.facts import Capability, DocumentFacts
+from app.core.qualify.composition import Receipt
+from app.core.qualify.drafts import composed_draft, receipt_drafts
+from app.core.qualify.facts import Capability
 from app.core.qualify.ruleset import ruleset_version
-from app.core.qualify.surroundings import Surroundings
 from app.core.qualify.values import Basis
-from app.core.qualify.verdict import Verdict, by_capability, joined_verdict, judge_document
 from app.db.session import database_time
 from app.ledger import service as ledger
 from app.models import VerdictCurrent, VerdictRow
@@ -38,7 +37,7 @@ def judge_receipts(
     written: list[VerdictRow] = []
     for digest in sorted(set(digests)):
         facts, surroundings = around(session, sha256=digest)
-        drafts = list(_drafts(facts, surroundings, grade=grade))
+        drafts = list(receipt_drafts(facts, surroundings, grade=grade))
         before = repository.currents_of_receipt(session, sha256=digest)
         scopes |= _scopes(before.values()) | _composed(drafts)
         drafts += _vanished(session, before, drafts, grade=grade)
@@ -67,39 +66,6 @@ def judge_scopes(
     return _write(session, drafts=drafts, before=before, cause=cause)
 
 
-def _drafts(facts: DocumentFacts, surroundings: Surroundings, *, grade: Basis) -> Iterator[Draft]:
-    """The receipt's verdict per capability; its cases' own where it has several."""
-    verdicts = judge_document(facts, around=surroundings, deployable_grade=grade)
-    successor = next((one.document for one in surroundings.superseded_by), None)
-    for cases in by_capability(verdicts).values():
-        yield _draft(
-            joined_verdict(cases, facts),
-            facts,
-            kind="receipt",
-            composes=len(cases) == 1,
-            grade=grade,
-            by=successor,
-        )
-        if len(cases) > 1:
-            for case in cases:
-                yield _draft(case, facts, kind="case", composes=True, grade=grade, by=successor)
-
-
-def _draft(
-    verdict: Verdict, facts: DocumentFacts, *, kind: str, composes: bool, grade: Basis, by: str | None
-) -> Draft:
-    """A scope is an image's, or that of an engine known by its source."""
-    named = bool(verdict.scope.image or verdict.scope.source)
-    return rows.receipt_draft(
-        verdict,
-        kind=kind,
-        receipt=facts.sha256,
-        composes=composes and named and not verdict.is_drill,
-        grade=grade,
-        superseded_by=by,
-    )
-
-
 def _scope_draft(session: Session, scope: Scope, *, grade: Basis) -> Draft | None:
     digest, capability = scope
     for superseded in (False, True):
@@ -116,9 +82,9 @@ def _scope_draft(session: Session, scope: Scope, *, grade: Basis) -> Draft | Non
                 )
                 for one in found
             ]
-            composed = compose(receipts, scope=receipts[0].verdict.scope, capability=Capability(capability))
-            if composed is not None:
-                return rows.scope_draft(composed, made_of=receipts, grade=grade)
+            draft = composed_draft(receipts, capability=Capability(capability), grade=grade)
+            if draft is not None:
+                return draft
     return None
 
 

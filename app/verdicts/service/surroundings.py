@@ -1,43 +1,45 @@
 """What is known around a receipt, and whom a new one concerns: by key, never by looking through all.
 
-What is fetched is a little more than needed; `app/core/qualify/neighbours.py` says what it means, for a
-server as for a judgement without one.
+Which receipts are looked at is said by `app/core/qualify/around.py`, for a server as for a judgement without
+one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 from sqlalchemy.orm import Session
 
+from app.core.qualify.around import MOST_OF_A_KIND
+from app.core.qualify.around import around as around_receipt
 from app.core.qualify.facts import DocumentFacts
-from app.core.qualify.neighbours import Stored, linked_pins, pinned_path, surroundings_of
-from app.core.qualify.surroundings import Surroundings
+from app.core.qualify.keys import config_id, known, word
+from app.core.qualify.neighbours import Stored
+from app.core.qualify.surroundings import Declaration, Surroundings
 from app.receipts.service import Appended, related
-from app.receipts.service.keys import config_id, known, manifests, word
 from app.verdicts.service.declarations import declarations_about
-
-# Of receipts that say the same of one thing, so many are shown.
-MOST_OF_A_KIND: Final = 16
 
 
 def around(session: Session, *, sha256: str) -> tuple[DocumentFacts, Surroundings]:
-    """The facts of a receipt, and everything that other receipts and people say about it. Of several places
-    it stood in, the first counts."""
-    own = related.placed(session, digests=[sha256])[sha256][0]
-    image = known(own.facts.subject.image)
-    found = related.by_key(session, keys=list(_asked(own)), most=MOST_OF_A_KIND)
-    config = config_id(image)
-    first_said = related.identities(session, image_config_id=config) if config else []
-    wanted = {*found, *first_said}
-    others = related.placed(session, digests={sha256, *wanted}) if wanted - {sha256} else {sha256: (own,)}
-    children = [word("registry", child) for child in _children(others.values(), image=image)]
-    published = related.by_key(session, keys=children, most=MOST_OF_A_KIND) - others.keys()
-    if published:
-        others = related.placed(session, digests={*others, *published})
-    placed_own = next((one for one in others[sha256] if one.path == own.path), own)
-    rest = [one for digest in sorted(others) if digest != sha256 for one in others[digest]]
-    declared = declarations_about(session, sha256=sha256)
-    return own.facts, surroundings_of(placed_own, rest, declarations=declared)
+    """The facts of a receipt, and everything that other receipts and people say about it."""
+    return around_receipt(sha256, others=_Kept(session))
+
+
+class _Kept:
+    """The receipts of the database."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def placed(self, digests: Iterable[str]) -> dict[str, tuple[Stored, ...]]:
+        return related.placed(self._session, digests=digests)
+
+    def by_key(self, keys: Sequence[str], *, most: int) -> set[str]:
+        return related.by_key(self._session, keys=keys, most=most)
+
+    def identities(self, *, image_config_id: str) -> list[str]:
+        return related.identities(self._session, image_config_id=image_config_id)
+
+    def declarations_about(self, sha256: str) -> tuple[Declaration, ...]:
+        return declarations_about(self._session, sha256=sha256)
 
 
 def concerned(session: Session, *, appended: Appended) -> list[str]:
@@ -50,30 +52,6 @@ def concerned(session: Session, *, appended: Appended) -> list[str]:
         if any(values[axis] > 1 for axis in appended.new_axes):
             keys.append(word("image", known(facts.subject.image)))
     return sorted({facts.sha256, *related.every_by_key(session, keys=keys)})
-
-
-def _asked(own: Stored) -> Iterator[str]:
-    """The keys under which others say something about this one."""
-    facts = own.facts
-    image, release = known(facts.subject.image), known(facts.lifecycle.release)
-    if image:
-        yield from (word(role, image) for role in ("failure", "registry", "labels"))
-    for said in ("withdrawn", "unproven"):
-        if release:
-            yield word(f"{said}-release", release)
-        yield from (word(f"{said}-manifest", one) for one in manifests(facts))
-    if schema := known(facts.schema.schema):
-        yield word("supersedes", schema, image)
-    if own.path:
-        yield word("place", own.repository, own.path)
-        targets = {pinned_path(own, pin) for pin in (*facts.pins, *linked_pins(facts))} - {""}
-        yield from (word("place", own.repository, one) for one in sorted(targets))
-
-
-def _children(placed: Iterable[tuple[Stored, ...]], *, image: str) -> list[str]:
-    """Children of the image that differ in labels only, as these receipts name them."""
-    links = (link for places in placed for one in places for link in one.facts.lifecycle.labels_only)
-    return sorted({known(link.child) for link in links if image and known(link.runtime) == image} - {""})
 
 
 def _addressed(keys: Sequence[str]) -> Iterator[str]:
