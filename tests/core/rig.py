@@ -17,7 +17,7 @@ from app.core.restore.device import Producer
 from app.core.restore.execute import Progress, RankOrder, RankRestore, restore_rank
 from app.core.restore.host_device import HostDevice
 from app.core.restore.host_placement import HostProducer
-from app.core.restore.host_pool import FixedPool
+from app.core.restore.page_slots import FixedPool
 from app.core.restore.reader import BoundedReader
 from app.core.store.identity import CacheIdentity, form_of, parse_identity
 from app.core.store.snapshot import PageLayout, parse_page_layout

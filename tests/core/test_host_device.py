@@ -16,8 +16,9 @@ from app.core.errors import DeviceError
 from app.core.restore.device import ArenaState, PageSet
 from app.core.restore.host_device import HostDevice
 from app.core.restore.host_placement import HostPlacement
-from app.core.restore.host_pool import FILL_BYTE, FixedPool
+from app.core.restore.host_pool import FILL_BYTE
 from app.core.restore.kernels import copy_bytes, runs, scatter
+from app.core.restore.page_slots import FixedPool
 from app.core.restore.plan import CopySpan
 from app.core.store.snapshot import PageGroup, PageLayer, PageLayout, ReusePolicy, layer_spans
 

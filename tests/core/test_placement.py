@@ -11,7 +11,8 @@ from app.core.digest import Digest, sha256, squeeze
 from app.core.restore.buffers import BufferPool
 from app.core.restore.execute import RankOrder
 from app.core.restore.host_device import HostDevice
-from app.core.restore.host_pool import FILL_BYTE, FixedPool
+from app.core.restore.host_pool import FILL_BYTE
+from app.core.restore.page_slots import FixedPool
 from app.core.restore.reader import BoundedReader
 from app.core.restore.report import RankOutcome
 from app.core.store.identity import parse_identity

@@ -7,6 +7,7 @@ nothing, and their number is the bound on the payload a restore may hold (§2).
 import mmap
 import threading
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 
 from app.core.errors import PlanError, ResourceError
@@ -74,13 +75,20 @@ class BufferPool:
     Args:
         buffer_bytes: size of each buffer, ≥ 1.
         count: how many; together they may not exceed 256 MiB.
+        allocate: where a buffer's memory comes from, by its size: ``Device.host_memory``, or the default.
 
     Raises:
         PlanError: the stock would exceed the bound on retained payload.
         ResourceError: the memory is not to be had.
     """
 
-    def __init__(self, *, buffer_bytes: int = MAX_OBJECT_BYTES, count: int = MAX_BATCH_OBJECTS) -> None:
+    def __init__(
+        self,
+        *,
+        buffer_bytes: int = MAX_OBJECT_BYTES,
+        count: int = MAX_BATCH_OBJECTS,
+        allocate: Callable[[int], memoryview] | None = None,
+    ) -> None:
         if buffer_bytes < 1 or count < 1 or buffer_bytes * count > MAX_BATCH_BYTES:
             raise PlanError(
                 "buffer pool",
@@ -89,7 +97,7 @@ class BufferPool:
             )
         self.buffer_bytes = buffer_bytes
         self.count = count
-        self._memory = [map_pages(buffer_bytes) for _ in range(count)]
+        self._memory = [(allocate or map_pages)(buffer_bytes) for _ in range(count)]
         self._free = deque(range(count))
         self._sizes = [0] * count
         self._peak_bytes = 0

@@ -31,6 +31,13 @@ class ArenaState(StrEnum):
     IN_FLIGHT = "in_flight"
 
 
+class ArenaMode(StrEnum):
+    """How the device comes by an arena's bytes (restore-contract §4.3)."""
+
+    MAPPED = "mapped"
+    STAGED = "staged"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSet:
     """Pages of a device's pool that belong to one restore.
@@ -176,8 +183,29 @@ class Device(Protocol):
         """Size of each of the two arenas."""
 
     @property
+    def arena_mode(self) -> ArenaMode:
+        """``mapped``: kernels read host memory; ``staged``: each filling is copied to the device first."""
+
+    @property
     def xp(self) -> ModuleType:
         """The array module of what ``layer_pages`` returns: NumPy, or CuPy on a CUDA device."""
+
+    def host_memory(self, byte_count: int) -> memoryview:
+        """Host memory that this device copies from fastest, page-aligned and present; it lives as it does.
+
+        Raises:
+            ResourceError: it is not to be had.
+        """
+
+    def producer(self) -> Producer:
+        """Whoever writes to this device's pages on this process's behalf: the stream they are filled on."""
+
+    def prepare_pool(self, layout: PageLayout, *, block_counts: tuple[int, ...]) -> None:
+        """Commit the pages of a later reservation now, as a serving runtime does at its start.
+
+        Raises:
+            DeviceError: the pool has no room for them.
+        """
 
     def reserve(self, layout: PageLayout, *, block_counts: tuple[int, ...]) -> PageSet:
         """Take private pages for one restore.
@@ -226,7 +254,7 @@ class Device(Protocol):
         """Make private pages visible.
 
         Raises:
-            DeviceError: the pages are not private.
+            DeviceError: the pages are not private, or their placement is open or was aborted.
         """
 
     def discard(self, pages: PageSet) -> None:

@@ -15,7 +15,7 @@ from app.core.digest import Digest
 from app.core.errors import AbsentError, CoreError, DeviceError
 from app.core.restore.buffers import PooledBuffer
 from app.core.restore.conditions import Conditions
-from app.core.restore.device import Arena, Device, PageSet, Placement, PlacementStats, Producer
+from app.core.restore.device import Arena, ArenaMode, Device, PageSet, Placement, PlacementStats, Producer
 from app.core.restore.feed import Feed
 from app.core.restore.heads import Head
 from app.core.restore.kernels import copy_bytes
@@ -304,7 +304,7 @@ class _Run:
         self._stream_digest = _digest_state(schedule, computed=computed)
         with self._timeline.phase(Phase.FINAL_COMPLETION):
             self._statistics = placement.settle()
-            _check_statistics(self._statistics, schedule=schedule)
+            _check_statistics(self._statistics, schedule=schedule, mode=self._device.arena_mode)
 
 
 def _copy(take: Take, *, load: Load, arena: Arena) -> None:
@@ -319,7 +319,7 @@ def _digest_state(schedule: Schedule, *, computed: bool) -> StreamDigestState:
     return StreamDigestState.RECOMPUTED if computed else StreamDigestState.PINNED
 
 
-def _check_statistics(found: PlacementStats, *, schedule: Schedule) -> None:
+def _check_statistics(found: PlacementStats, *, schedule: Schedule, mode: ArenaMode) -> None:
     """Restore-contract §5: any difference fails the restore."""
     expected = PlacementStats(
         source_bytes=schedule.source_bytes,
@@ -327,7 +327,7 @@ def _check_statistics(found: PlacementStats, *, schedule: Schedule) -> None:
         scatter_kernel_launches=schedule.submissions,
         slot_uploads=1,
         destination_table_uploads=1,
-        staged_host_to_device_bytes=0,
+        staged_host_to_device_bytes=schedule.source_bytes if mode is ArenaMode.STAGED else 0,
         device_error=0,
     )
     if found != expected:

@@ -9,10 +9,13 @@ import numpy as np
 
 from app.core.digest import Digest, RunningDigest
 from app.core.errors import DeviceError
-from app.core.restore.device import LayerDigest, PageSet, PageState, Producer
-from app.core.restore.host_placement import HostArena, HostPlacement
-from app.core.restore.host_pool import FixedPool, HostPool, PoolLayer
+from app.core.restore.buffers import map_pages
+from app.core.restore.device import ArenaMode, LayerDigest, PageSet, PageState, Producer
+from app.core.restore.host_placement import HostArena, HostPlacement, HostProducer
+from app.core.restore.host_pool import HostPool, PoolLayer
 from app.core.restore.kernels import Bytes
+from app.core.restore.page_sets import PageSets
+from app.core.restore.page_slots import FixedPool
 from app.core.store.layout import MAX_OBJECT_BYTES
 from app.core.store.snapshot import LayerSpan, PageLayout
 
@@ -35,6 +38,7 @@ class HostDevice:
 
     kind = "host"
     xp: ModuleType = np
+    arena_mode = ArenaMode.MAPPED
 
     def __init__(
         self,
@@ -50,10 +54,8 @@ class HostDevice:
         self.arenas = (HostArena(0, arena_bytes=arena_bytes), HostArena(1, arena_bytes=arena_bytes))
         self._fixed_pool = fixed_pool
         self._pools: dict[Digest, HostPool] = {}
-        self._states: dict[int, PageState] = {}
+        self._sets = PageSets(name)
         self._reserved_bytes = 0
-        self._numbers = 0
-        self._placing = False
         self._lock = threading.RLock()
         # One for each arena, as each arena of a GPU has a stream of its own (restore-contract §4.1).
         self._streams = tuple(
@@ -79,12 +81,16 @@ class HostDevice:
         for stream in self._streams:
             stream.shutdown(wait=True)
 
-    def prepare_pool(self, layout: PageLayout, *, block_counts: tuple[int, ...]) -> None:
-        """Commit the pages of a later reservation now, as a serving runtime does at its start.
+    def host_memory(self, byte_count: int) -> memoryview:
+        """See ``Device.host_memory``."""
+        return map_pages(byte_count)
 
-        Raises:
-            DeviceError: the pool has no room for them.
-        """
+    def producer(self) -> HostProducer:
+        """See ``Device.producer``: nothing is ever queued here."""
+        return HostProducer()
+
+    def prepare_pool(self, layout: PageLayout, *, block_counts: tuple[int, ...]) -> None:
+        """See ``Device.prepare_pool``."""
         with self._lock:
             self._pool_with_room(layout, block_counts=block_counts).prepare(block_counts)
 
@@ -92,32 +98,22 @@ class HostDevice:
         """See ``Device.reserve``."""
         with self._lock:
             pool = self._pool_with_room(layout, block_counts=block_counts)
-            self._numbers += 1
-            pages = PageSet(
-                number=self._numbers,
-                device=self.name,
-                layout=layout,
-                block_counts=block_counts,
-                slots=pool.take(block_counts),
-            )
-            self._states[pages.number] = PageState.PRIVATE
-            self._reserved_bytes += pool.need_bytes(block_counts)
-            return pages
+            slots = pool.take(block_counts)
+            self._reserved_bytes += pool.slots.need_bytes(block_counts)
+            return self._sets.add(layout, block_counts=block_counts, slots=slots)
 
     def fence(self, pages: PageSet, *, producer: Producer) -> None:
         """See ``Device.fence``."""
-        self._require(pages, state=PageState.PRIVATE)
+        self._sets.require_private(pages)
         producer.wait()
 
     def begin(self, pages: PageSet, *, layers: tuple[LayerSpan, ...], payload_bytes: int) -> HostPlacement:
         """See ``Device.begin``."""
         with self._lock:
-            self._require(pages, state=PageState.PRIVATE)
-            if self._placing:
-                raise DeviceError(f"device {self.name}", expected="no open placement", found="one")
+            self._sets.require_private(pages)
             pool = self._pools[pages.layout.sha256]
             pool.check_slots(pages.slots, block_counts=pages.block_counts)
-            self._placing = True
+            self._sets.begin(pages)
         return HostPlacement(
             pages,
             destinations=pool.layers,
@@ -125,19 +121,19 @@ class HostDevice:
             payload_bytes=payload_bytes,
             arenas=self.arenas,
             streams=self._streams,
-            ended=self._end_placement,
+            ended=lambda settled: self._end_placement(pages, settled=settled),
         )
 
     def digest(self, pages: PageSet) -> tuple[LayerDigest, ...]:
         """See ``Device.digest``."""
-        self._require_kept(pages)
+        self._sets.require_kept(pages)
         layers = self._pools[pages.layout.sha256].layers
         with ThreadPoolExecutor(max_workers=_DIGEST_THREADS) as threads:
             return tuple(threads.map(lambda layer: _digest_layer(layer, pages=pages), layers))
 
     def layer_pages(self, pages: PageSet, *, layer: int) -> Bytes:
         """See ``Device.layer_pages``."""
-        self._require_kept(pages)
+        self._sets.require_kept(pages)
         layers = self._pools[pages.layout.sha256].layers
         if not 0 <= layer < len(layers):
             raise DeviceError(
@@ -150,18 +146,15 @@ class HostDevice:
     def publish(self, pages: PageSet) -> None:
         """See ``Device.publish``."""
         with self._lock:
-            self._require(pages, state=PageState.PRIVATE)
-            self._states[pages.number] = PageState.PUBLISHED
+            self._sets.publish(pages)
 
     def discard(self, pages: PageSet) -> None:
         """See ``Device.discard``."""
         with self._lock:
-            if self.state(pages) is PageState.DISCARDED:
-                return
-            pool = self._pools[pages.layout.sha256]
-            pool.give_back(pages.slots)
-            self._reserved_bytes -= pool.need_bytes(pages.block_counts)
-            del self._states[pages.number]
+            if self._sets.discard(pages):
+                pool = self._pools[pages.layout.sha256]
+                pool.slots.give_back(pages.slots)
+                self._reserved_bytes -= pool.slots.need_bytes(pages.block_counts)
 
     def state(self, pages: PageSet) -> PageState:
         """Where in its life a page set is.
@@ -169,17 +162,11 @@ class HostDevice:
         Raises:
             DeviceError: it was never reserved here.
         """
-        if pages.device != self.name or pages.number > self._numbers:
-            raise DeviceError(
-                f"page set {pages.number} of {pages.device}",
-                expected=f"pages of {self.name}",
-                found="foreign ones",
-            )
-        return self._states.get(pages.number, PageState.DISCARDED)
+        return self._sets.state(pages)
 
     def fill(self, pages: PageSet, *, byte: int) -> None:
         """Overwrite whole pages, strides included: what a runtime does to fresh blocks."""
-        self._require_kept(pages)
+        self._sets.require_kept(pages)
         for layer in self._pools[pages.layout.sha256].layers:
             layer.pages[list(pages.slots[layer.group])] = byte
 
@@ -191,39 +178,26 @@ class HostDevice:
         pool = self._pools.get(layout.sha256)
         if pool is None:
             pool = HostPool(layout, budget_bytes=self.pool_bytes, fixed=self._fixed_pool)
-        growth = pool.growth_bytes(block_counts)
-        room = self.pool_bytes - sum(other.committed_bytes for other in self._pools.values())
+        growth = pool.slots.growth_bytes(block_counts)
+        room = self.pool_bytes - sum(other.slots.committed_bytes for other in self._pools.values())
         if growth > room:
             room += self._drop_idle_pools(keep=layout.sha256)
         if growth > room:
             raise DeviceError(
                 f"pool of {self.name}",
-                expected=f"room for {pool.need_bytes(block_counts)} bytes of pages",
+                expected=f"room for {pool.slots.need_bytes(block_counts)} bytes of pages",
                 found=f"{self.free_bytes} of {self.pool_bytes} bytes free",
             )
         self._pools[layout.sha256] = pool
         return pool
 
     def _drop_idle_pools(self, *, keep: Digest) -> int:
-        idle = [key for key, pool in self._pools.items() if key != keep and pool.sets == 0]
-        return sum(self._pools.pop(key).committed_bytes for key in idle)
+        idle = [key for key, pool in self._pools.items() if key != keep and pool.slots.sets == 0]
+        return sum(self._pools.pop(key).slots.committed_bytes for key in idle)
 
-    def _require(self, pages: PageSet, *, state: PageState) -> None:
-        found = self.state(pages)
-        if found is not state:
-            raise DeviceError(f"page set {pages.number} of {self.name}", expected=state, found=found)
-
-    def _require_kept(self, pages: PageSet) -> None:
-        if self.state(pages) is PageState.DISCARDED:
-            raise DeviceError(
-                f"page set {pages.number} of {self.name}",
-                expected="pages not yet discarded",
-                found="discarded",
-            )
-
-    def _end_placement(self) -> None:
+    def _end_placement(self, pages: PageSet, *, settled: bool) -> None:
         with self._lock:
-            self._placing = False
+            self._sets.end(pages, settled=settled)
 
 
 def _digest_layer(layer: PoolLayer, *, pages: PageSet) -> LayerDigest:

@@ -86,7 +86,7 @@ class HostPlacement:
         payload_bytes: int,
         arenas: tuple[HostArena, HostArena],
         streams: Sequence[ThreadPoolExecutor],
-        ended: Callable[[], None],
+        ended: Callable[[bool], None],
     ) -> None:
         self._pages = pages
         self._destinations = destinations
@@ -152,7 +152,7 @@ class HostPlacement:
                 expected=f"{self._payload_bytes} bytes placed, error word 0",
                 found=f"{self._placed_bytes} bytes placed, error word {self._error_word}",
             )
-        self._end()
+        self._end(settled=True)
         return PlacementStats(
             source_bytes=self._source_bytes,
             slabs_submitted=self._submissions,
@@ -169,7 +169,7 @@ class HostPlacement:
             try:
                 self._drain()
             finally:
-                self._end()
+                self._end(settled=False)
 
     def run_copies(self, memory: memoryview, *, used_bytes: int, spans: Sequence[CopySpan]) -> None:
         """The scatter "kernel" of one submission; bounds are checked once more, the first error is kept."""
@@ -234,6 +234,6 @@ class HostPlacement:
             for arena in self._arenas:
                 both.callback(arena.settle)
 
-    def _end(self) -> None:
+    def _end(self, *, settled: bool) -> None:
         self._open = False
-        self._ended()
+        self._ended(settled)
