@@ -15,6 +15,7 @@ from app.config import Settings
 from app.config import settings as read_settings
 from app.dashboard.router import install_dashboard
 from app.db.session import Database, check_alive, open_database
+from app.evidence.api import router as evidence
 from app.images.api import router as images
 from app.layouts.api import router as layouts
 from app.ledger.api import router as ledger
@@ -64,6 +65,7 @@ API_ROUTERS: Final = (
     restores,
     ranks,
     ledger,
+    evidence,
 )
 
 

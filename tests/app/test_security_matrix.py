@@ -78,6 +78,7 @@ API: Final = {
     "GET /api/v1/exceptions": "images:read",
     "POST /api/v1/exceptions": "restores:write",
     "GET /api/v1/exceptions/{exception_id}": "images:read",
+    "POST /api/v1/exceptions/{exception_id}/end": "restores:write",
     "GET /api/v1/restores": "restores:read",
     "POST /api/v1/restores": "restores:write",
     "GET /api/v1/restores/{restore_id}": "restores:read",
@@ -101,6 +102,12 @@ API: Final = {
     "GET /api/v1/ledger/entries/{index}": "evidence:export",
     "GET /api/v1/ledger/proofs/inclusion": "evidence:export",
     "GET /api/v1/ledger/proofs/consistency": "evidence:export",
+    "GET /api/v1/evidence": "evidence:export",
+    "POST /api/v1/evidence": "evidence:export",
+    "GET /api/v1/evidence/{export_id}": "evidence:export",
+    "GET /api/v1/evidence/{export_id}/bundle": "evidence:export",
+    "POST /api/v1/evidence/{export_id}/cancel": "evidence:export",
+    "POST /api/v1/evidence/{export_id}/discard": "evidence:export",
 }
 PAGES: Final = {
     "GET /login": FREE,

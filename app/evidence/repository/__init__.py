@@ -1,0 +1,1 @@
+"""SQL of evidence: the exports themselves, and what goes into a bundle, streamed."""
