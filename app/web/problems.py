@@ -63,6 +63,8 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "refused": (422, "The request is understood but wrong"),
     "validation-failed": (422, "Parts of the request are wrong"),
     "document-refused": (422, "The document is not valid"),
+    "document-unknown": (422, "The document is of no kind that is known here"),
+    "document-holds-secret": (422, "The document holds a secret, and what is kept is kept for good"),
     "idempotency-key-reused": (422, "The Idempotency-Key was used for another request"),
     "evidence-empty": (422, "The ledger has no entry in this period"),
     "source-dirty": (422, "A checkout with changes is no source identity"),
