@@ -63,14 +63,14 @@ def files_of(paths: Sequence[Path], *, repository: str | None, commit: str) -> I
 
 
 def _walked(folder: Path, *, repository: str | None, commit: str) -> Iterator[FoundFile]:
-    for path in _json_files(folder):
+    for path in files_below(folder, ends=(".json",)):
         under = path.relative_to(folder).as_posix()
         place = Place(repository=repository, path=under, commit=commit) if repository else None
         yield FoundFile(path=path, place=place)
 
 
-def _json_files(folder: Path) -> Iterator[Path]:
-    """Depth first, nothing followed that is a link."""
+def files_below(folder: Path, *, ends: tuple[str, ...]) -> Iterator[Path]:
+    """Files whose names end so, depth first, in the order of their names; nothing followed that is a link."""
     with os.scandir(folder) as entries:
         here = sorted(
             (entry.name, entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False))
@@ -78,22 +78,31 @@ def _json_files(folder: Path) -> Iterator[Path]:
         )
     for name, is_folder, is_file in here:
         if is_folder and name != ".git":
-            yield from _json_files(folder / name)
-        elif is_file and name.endswith(".json"):
+            yield from files_below(folder / name, ends=ends)
+        elif is_file and name.endswith(ends):
             yield folder / name
 
 
 def _indexed(folder: Path) -> Iterator[FoundFile]:
     """What the index names: replaced versions first, so that the newest of a path comes last."""
-    entries = _index(folder / INDEX_NAME)
+    entries = index_entries(folder / INDEX_NAME, names="file")
     for replaced in (True, False):
         for entry in entries:
             if bool(entry.get("superseded")) is replaced:
-                path = folder / str(entry["file"])
-                inside = path.resolve().is_relative_to(folder.resolve())
-                if not inside:
-                    raise UnreadableIndex(f"{folder / INDEX_NAME}: {entry['file']} lies outside the folder")
+                path = inside(folder, str(entry["file"]))
                 yield FoundFile(path=path, place=_place(entry))
+
+
+def inside(folder: Path, name: str) -> Path:
+    """A file that an index names.
+
+    Raises:
+        UnreadableIndex: it lies outside the folder, or a link leads there.
+    """
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise UnreadableIndex(f"{folder / INDEX_NAME}: {name} lies outside the folder")
+    return path
 
 
 def _place(entry: dict[str, Any]) -> Place | None:
@@ -103,12 +112,19 @@ def _place(entry: dict[str, Any]) -> Place | None:
     return Place(repository=repository, path=path, commit=str(entry.get("commit") or ""))
 
 
-def _index(path: Path) -> list[dict[str, Any]]:
+def index_entries(path: Path, *, names: str) -> list[dict[str, Any]]:
+    """The files an index lists.
+
+    Args: names: the member of each that names its file.
+
+    Raises:
+        UnreadableIndex: the index is too large, or not of the form expected.
+    """
     if path.stat().st_size > LARGEST_INDEX_BYTES:
         raise UnreadableIndex(f"{path}: expected at most {LARGEST_INDEX_BYTES} bytes")
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))["files"]
-        if all(isinstance(entry["file"], str) for entry in entries):
+        if all(isinstance(entry[names], str) for entry in entries):
             return list(entries)
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableIndex(f"{path}: expected files with their places, found {error}") from error
