@@ -5,8 +5,6 @@ grow with the log.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -18,40 +16,15 @@ from app.core.bundle.records import EXPORTED, Leaf, RowRecord
 from app.core.ledger.checkpoint import NoteSigner, verify_checkpoint
 from app.core.ledger.leaf import instant_text
 from app.core.signature import sign
-from app.evidence.service.selection import DECIDING, Selection
+from app.evidence.service.selection import DECIDING, BundleOrder, Selection
 from app.ledger.service import proofs
 from app.ledger.service.contents import Entry, entries_with_rows
-from app.models import EvidenceExport
 from app.receipts import service as receipts
 
 # Views whose rows are proven by the bytes themselves.
 _RAW: Final = {"verdict": "document", "rank_report": "document"}
 # Is told what is counted and how many of it there are by now; may raise to stop.
 Progress = Callable[[str, int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundleOrder:
-    """The request of one export, apart from its row: building takes longer than a transaction may."""
-
-    period_from: datetime | None
-    period_until: datetime | None
-    image_config_ids: tuple[str, ...]
-    topology: tuple[str, str] | None
-    first_index: int
-    ledger_size: int
-
-    @classmethod
-    def of(cls, export: EvidenceExport) -> "BundleOrder":
-        """What an export asks for."""
-        return cls(
-            period_from=export.period_from,
-            period_until=export.period_until,
-            image_config_ids=tuple(export.image_config_ids),
-            topology=(export.tp, export.dcp) if export.tp and export.dcp else None,
-            first_index=export.first_index,
-            ledger_size=export.ledger_size,
-        )
 
 
 def write_bundle(
@@ -67,11 +40,7 @@ def write_bundle(
         CoreError: a row is not what its leaf says, a checkpoint is not of this log or this key.
         AppError: a checkpoint of the request is not there any more.
     """
-    selection = Selection(
-        first_index=order.first_index,
-        image_config_ids=frozenset(order.image_config_ids),
-        topology=order.topology,
-    )
+    selection = Selection(order=order)
     if selection.limits:
         selection.learn(_entries(session, order=order, views=DECIDING, raw={}))
         selection.learn_attempts(_entries(session, order=order, views={"rank_attempt.order"}, raw={}))

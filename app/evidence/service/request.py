@@ -146,9 +146,10 @@ def cancel_export(session: Session, *, export_id: UUID, by: str) -> EvidenceExpo
 
 def end_failed(session: Session, *, export: EvidenceExport, problem: dict[str, str], by: str) -> None:
     """Write down why there is no bundle; the row is held."""
+    now = database_time(session)
     export.state = "failed"
     export.problem = problem
-    export.ended_at = database_time(session)
+    export.ended_at = now
     export.lease_expires_at = None
     ledger.record(
         session,
@@ -175,8 +176,9 @@ def discard_export(session: Session, *, export_id: UUID, by: str) -> EvidenceExp
 
 def end_kept(session: Session, *, export: EvidenceExport, by: str) -> None:
     """Write down that the file is not kept any more; the row is held."""
+    now = database_time(session)
     export.state = "expired"
-    export.expired_at = database_time(session)
+    export.expired_at = now
     export.expired_by = by
     ledger.record(
         session,

@@ -6,9 +6,12 @@ select the same rows again.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Self
 
 from app.core.canonical_json import decode_strict, expect_list, expect_object
 from app.ledger.service.contents import Content, Entry
+from app.models import EvidenceExport
 
 # Views that say which receipts, restores, attempts and sources belong to an image or a topology.
 DECIDING = frozenset(
@@ -16,18 +19,35 @@ DECIDING = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleOrder:
+    """The request of one export, apart from its row: building takes longer than a transaction may."""
+
+    period_from: datetime | None
+    period_until: datetime | None
+    image_config_ids: frozenset[str]
+    topology: tuple[str, str] | None
+    first_index: int
+    ledger_size: int
+
+    @classmethod
+    def of(cls, export: EvidenceExport) -> Self:
+        """What an export asks for."""
+        return cls(
+            period_from=export.period_from,
+            period_until=export.period_until,
+            image_config_ids=frozenset(export.image_config_ids),
+            topology=(export.tp, export.dcp) if export.tp and export.dcp else None,
+            first_index=export.first_index,
+            ledger_size=export.ledger_size,
+        )
+
+
 @dataclass(slots=True, kw_only=True)
 class Selection:
-    """The rows that are about some images and a topology, from `first_index` on.
+    """The rows that an order is about: of some images and a topology, from its first leaf on."""
 
-    Attributes:
-        image_config_ids: none: about any image.
-        topology: None: of any.
-    """
-
-    first_index: int
-    image_config_ids: frozenset[str] = frozenset()
-    topology: tuple[str, str] | None = None
+    order: BundleOrder
     _receipts: set[str] = field(default_factory=set)
     _restores: set[str] = field(default_factory=set)
     _attempts: set[str] = field(default_factory=set)
@@ -36,16 +56,16 @@ class Selection:
     @property
     def limits(self) -> bool:
         """Whether rows are chosen at all, so that `learn` must see the entries first."""
-        return bool(self.image_config_ids or self.topology)
+        return bool(self.order.image_config_ids or self.order.topology)
 
     def learn(self, entries: Iterable[Entry]) -> None:
         """Take in what belongs to what; every covered entry in order, with its rows of `DECIDING`."""
-        images = self.image_config_ids
+        images = self.order.image_config_ids
         for row in (row for entry in entries for row in entry.rows):
             match row.view:
-                case "receipt" if self.topology is None and text_of(row, "image_config_id") in images:
+                case "receipt" if self.order.topology is None and text_of(row, "image_config_id") in images:
                     self._receipts.add(row.key)
-                case "verdict" if self.topology is not None and self._is_judged(row):
+                case "verdict" if self.order.topology is not None and self._is_judged(row):
                     self._receipts.add(text_of(row, "receipt_sha256"))
                 case "image" if text_of(row, "config_id") in images:
                     self._sources.add(text_of(row, "source_id"))
@@ -63,7 +83,7 @@ class Selection:
 
     def takes(self, index: int, row: Content) -> bool:
         """Whether a row of this leaf is meant, and not only there to judge what is."""
-        if index < self.first_index:
+        if index < self.order.first_index:
             return False
         return not self.limits or self._is_about(row)
 
@@ -82,7 +102,10 @@ class Selection:
             case "operational_exception":
                 return self._is_image(row) and self._is_scope(row)
             case "image":
-                return not self.image_config_ids or text_of(row, "config_id") in self.image_config_ids
+                return (
+                    not self.order.image_config_ids
+                    or text_of(row, "config_id") in self.order.image_config_ids
+                )
             case "source_identity":
                 return row.key in self._sources
             case (
@@ -94,20 +117,22 @@ class Selection:
         return False
 
     def _is_image(self, row: Content) -> bool:
-        return not self.image_config_ids or text_of(row, "image_config_id") in self.image_config_ids
+        return (
+            not self.order.image_config_ids or text_of(row, "image_config_id") in self.order.image_config_ids
+        )
 
     def _is_judged(self, row: Content) -> bool:
         """A verdict about a chosen image and the topology."""
-        same = self.topology is None or (text_of(row, "tp"), text_of(row, "dcp")) == self.topology
+        same = self.order.topology is None or (text_of(row, "tp"), text_of(row, "dcp")) == self.order.topology
         return same and self._is_image(row)
 
     def _is_scope(self, row: Content) -> bool:
-        if self.topology is None:
+        if self.order.topology is None:
             return True
         scope = expect_object(
             decode_strict(text_of(row, "scope").encode(), subject="scope of an exception"), subject="scope"
         )
-        return (str(scope.get("tp")), str(scope.get("dcp"))) == self.topology
+        return (str(scope.get("tp")), str(scope.get("dcp"))) == self.order.topology
 
 
 def text_of(row: Content, column: str) -> str:

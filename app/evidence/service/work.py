@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 
 from app.db.session import database_time
 from app.evidence.repository import exports
-from app.evidence.service.bundle import BundleOrder
 from app.evidence.service.request import end_failed
+from app.evidence.service.selection import BundleOrder
 from app.ledger import service as ledger
 from app.models import EvidenceExport
 
@@ -75,8 +75,8 @@ def keep(session: Session, *, taken: Taken, progress: Mapping[str, int], lease_s
         ExportLost: it is not this worker's any more.
     """
     export = _held(session, taken)
-    export.progress = dict(progress)
     export.lease_expires_at = database_time(session) + timedelta(seconds=lease_s)
+    export.progress = dict(progress)
 
 
 def finish(session: Session, *, taken: Taken, finished: Finished) -> None:
@@ -86,8 +86,9 @@ def finish(session: Session, *, taken: Taken, finished: Finished) -> None:
         ExportLost: it is not this worker's any more.
     """
     export = _held(session, taken)
+    now = database_time(session)
     export.state = "finished"
-    export.ended_at = database_time(session)
+    export.ended_at = now
     export.lease_expires_at = None
     export.bundle_sha256 = finished.bundle_sha256
     export.bundle_bytes = finished.bundle_bytes
