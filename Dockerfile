@@ -19,7 +19,7 @@ COPY --from=build /opt/venv /opt/venv
 COPY --from=build /srv/sparkgate /srv/sparkgate
 COPY migrations /srv/sparkgate/migrations
 COPY static /srv/sparkgate/static
-# The volumes with the keys take these folders' owner when they are first mounted.
-RUN install -d -m 0700 -o 10001 -g 10001 /var/lib/sparkgate /var/lib/sparkgate/node-keys
+# The volumes with keys and bundles take these folders' owner when they are first mounted.
+RUN install -d -m 0700 -o 10001 -g 10001 /var/lib/sparkgate /var/lib/sparkgate/node-keys /var/lib/sparkgate-evidence
 WORKDIR /srv/sparkgate
 USER 10001:10001

@@ -30,8 +30,6 @@ AGENT_COMMAND: Final = ("workers.agent",)
 _DATABASE_FIELDS: Final = frozenset(
     {"database_url", "owner_database_url", "secret_key_file", "ledger_key_file", "ledger_origin"}
 )
-# Only the web process signs.
-_LEDGER_FIELDS: Final = frozenset({"ledger_key_file", "ledger_origin"})
 _NODE_FIELDS: Final = frozenset({"control_url", "api_key_file", "node", "devices", "store_roots"})
 
 
@@ -44,9 +42,9 @@ def web_service(settings: Settings) -> ChildSpec:
 
 
 def control_service(settings: Settings) -> ChildSpec:
-    """The Celery worker beside the database, with the timetable."""
+    """The Celery worker beside the database, with the timetable; it signs bundles with the ledger's key."""
     argv = (*CONTROL_COMMAND, "--schedule", str(settings.home / "timetable"))
-    env = service_environment(settings, without=_NODE_FIELDS | _LEDGER_FIELDS | {"owner_database_url"})
+    env = service_environment(settings, without=_NODE_FIELDS | {"owner_database_url"})
     return _python_service("control", argv=argv, env=env)
 
 
