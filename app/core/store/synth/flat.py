@@ -67,13 +67,24 @@ def synthesize_store(
         ResourceError: the file system refused.
     """
     check_request(ranks=ranks, object_bytes=object_bytes)
-    shape = _design(bytes_per_rank, ranks=ranks, object_bytes=object_bytes, seed=seed)
-    told, names = _Told(progress), new_id or numbered_names(os.getpid())
-    published = tuple(
-        _synthesize_rank(path / f"rank{rank}", rank=rank, shape=shape, told=told, new_id=names)
-        for rank in range(ranks)
+    layout, span_tokens = design_layout(bytes_per_rank)
+    design = SnapshotDesign(
+        layout=layout,
+        span_tokens=span_tokens,
+        stream_bytes=bytes_per_rank,
+        ranks=ranks,
+        object_bytes=object_bytes,
     )
-    return _snapshot(path, shape=shape, published=published)
+    return publish_ranks(
+        path,
+        design=design,
+        context_digest=prompt_digest(
+            page_identity(layout, ranks=ranks, rank=0), span_tokens=span_tokens, seed=seed
+        ),
+        stream=lambda rank: stream_parts(layout, span_tokens=span_tokens, rank=rank, seed=seed),
+        progress=progress,
+        new_id=new_id,
+    )
 
 
 def check_request(*, ranks: int, object_bytes: int) -> None:
@@ -91,58 +102,67 @@ def check_request(*, ranks: int, object_bytes: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shape:
-    """What all ranks of a snapshot have in common."""
+class SnapshotDesign:
+    """What all ranks of a snapshot have in common; ``stream_bytes`` is the length of each one's stream."""
 
     layout: PageLayout
     span_tokens: int
     stream_bytes: int
     ranks: int
     object_bytes: int
-    seed: int
 
 
-def _design(bytes_per_rank: int, *, ranks: int, object_bytes: int, seed: int) -> _Shape:
-    layout, span_tokens = design_layout(bytes_per_rank)
-    return _Shape(
-        layout=layout,
-        span_tokens=span_tokens,
-        stream_bytes=bytes_per_rank,
-        ranks=ranks,
-        object_bytes=object_bytes,
-        seed=seed,
+def publish_ranks(
+    path: Path,
+    *,
+    design: SnapshotDesign,
+    context_digest: Digest,
+    stream: Callable[[int], Iterator[memoryview]],
+    progress: Callable[[int], None] | None = None,
+    new_id: Callable[[], str] | None = None,
+) -> SynthesizedSnapshot:
+    """Publish a flat snapshot of every rank, ``rank0`` … below ``path``.
+
+    Args:
+        path: folder of the ranks' roots; equal content is adopted, different content is never overwritten.
+        context_digest: of the prompt, equal on all ranks.
+        stream: of a rank, in parts, header first.
+        progress: told the bytes written so far, over all ranks.
+        new_id: 32 hexadecimal characters nobody else uses, for temporary names; else from process and count.
+
+    Raises:
+        IntegrityError: something different exists already.
+        ResourceError: the file system refused.
+    """
+    told, names = _Told(progress), new_id or numbered_names(os.getpid())
+    roots = tuple(path / f"rank{rank}" for rank in range(design.ranks))
+    identities = tuple(
+        page_identity(design.layout, ranks=design.ranks, rank=rank) for rank in range(design.ranks)
     )
-
-
-def _snapshot(path: Path, *, shape: _Shape, published: tuple[PublishedSnapshot, ...]) -> SynthesizedSnapshot:
-    ranks = range(shape.ranks)
+    published = tuple(
+        publish_flat(
+            root,
+            identity=identities[rank],
+            context_digest=context_digest,
+            committed_tokens=design.span_tokens,
+            object_bytes=design.object_bytes,
+            batches=told.watch(
+                fill(stream(rank), stream_bytes=design.stream_bytes, object_bytes=design.object_bytes)
+            ),
+            new_id=names,
+        )
+        for rank, root in enumerate(roots)
+    )
     return SynthesizedSnapshot(
         path=path,
-        context_digest=published[0].name.context_digest,
-        layout=shape.layout,
-        span_tokens=shape.span_tokens,
+        context_digest=context_digest,
+        layout=design.layout,
+        span_tokens=design.span_tokens,
         bytes_per_rank=published[0].encoded_bytes,
         objects_per_rank=published[0].objects,
-        roots=tuple(path / f"rank{rank}" for rank in ranks),
-        identities=tuple(page_identity(shape.layout, ranks=shape.ranks, rank=rank) for rank in ranks),
+        roots=roots,
+        identities=identities,
         published=published,
-    )
-
-
-def _synthesize_rank(
-    root: Path, *, rank: int, shape: _Shape, told: "_Told", new_id: Callable[[], str]
-) -> PublishedSnapshot:
-    identity = page_identity(shape.layout, ranks=shape.ranks, rank=rank)
-    parts = stream_parts(shape.layout, span_tokens=shape.span_tokens, rank=rank, seed=shape.seed)
-    batches = fill(parts, stream_bytes=shape.stream_bytes, object_bytes=shape.object_bytes)
-    return publish_flat(
-        root,
-        identity=identity,
-        context_digest=prompt_digest(identity, span_tokens=shape.span_tokens, seed=shape.seed),
-        committed_tokens=shape.span_tokens,
-        object_bytes=shape.object_bytes,
-        batches=told.watch(batches),
-        new_id=new_id,
     )
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from app.core.digest import squeeze
 from app.core.store.snapshot import (
-    LayerSpan,
     PageLayout,
     ReusePolicy,
     encode_stream_header,
@@ -29,12 +28,12 @@ def stream_parts(layout: PageLayout, *, span_tokens: int, rank: int, seed: int) 
     """The encoded stream of a span in parts, its pages numbered through."""
     header = _header(layout, span_tokens=span_tokens)
     yield memoryview(header)
-    block = _block(rank=rank, seed=seed)
+    block = filler_block(rank=rank, seed=seed)
     counts = layout.block_counts(span_tokens)
     number = 0
     for span in layer_spans(layout, block_counts=counts, header_bytes=len(header)):
         for _ in range(span.pages):
-            yield from _page(span, block=block, rank=rank, number=number)
+            yield from filler_page(block, rank=rank, number=number, byte_count=span.bytes_per_page)
             number += 1
 
 
@@ -42,27 +41,24 @@ def growing_stream(layout: PageLayout, *, span_tokens: int, rank: int, seed: int
     """The encoded stream of a span, in memory, whose full groups keep their pages in any longer span."""
     header = _header(layout, span_tokens=span_tokens)
     parts: list[bytes | memoryview] = [header]
-    block = _block(rank=rank, seed=seed)
+    block = filler_block(rank=rank, seed=seed)
     counts = layout.block_counts(span_tokens)
     for span in layer_spans(layout, block_counts=counts, header_bytes=len(header)):
         kept = layout.groups[span.group].reuse_policy is ReusePolicy.FULL
         first = (span.index << _LAYER_SHIFT) + (0 if kept else span_tokens << _SPAN_SHIFT)
         for page in range(span.pages):
-            parts += _page(span, block=block, rank=rank, number=first + page)
+            parts += filler_page(block, rank=rank, number=first + page, byte_count=span.bytes_per_page)
     return memoryview(b"".join(parts))
 
 
-def _header(layout: PageLayout, *, span_tokens: int) -> bytes:
-    return encode_stream_header(layout.sha256, block_counts=layout.block_counts(span_tokens))
-
-
-def _block(*, rank: int, seed: int) -> memoryview:
+def filler_block(*, rank: int, seed: int) -> memoryview:
+    """The bytes that a rank's pages are cut from."""
     return memoryview(squeeze(f"sparkgate synthetic block {seed}/{rank}".encode(), byte_count=_BLOCK_BYTES))
 
 
-def _page(span: LayerSpan, *, block: memoryview, rank: int, number: int) -> Iterator[memoryview]:
+def filler_page(block: memoryview, *, rank: int, number: int, byte_count: int) -> Iterator[memoryview]:
     """One page: a stamp, then the block from where the page number says; again for every further block."""
-    left, part = span.bytes_per_page, 0
+    left, part = byte_count, 0
     while left:
         stamp = _STAMP.pack(_STAMP_MAGIC, rank, number, part)[:left]
         yield memoryview(stamp)
@@ -72,3 +68,7 @@ def _page(span: LayerSpan, *, block: memoryview, rank: int, number: int) -> Iter
         yield body
         left -= len(body)
         part += 1
+
+
+def _header(layout: PageLayout, *, span_tokens: int) -> bytes:
+    return encode_stream_header(layout.sha256, block_counts=layout.block_counts(span_tokens))
