@@ -345,6 +345,7 @@ WORKERS: Final = _e(
     _e("agent.py", "the node agent: one rank worker per device", beside=True, on_gpu_node=True),
     _e("rank_restore.py", "the GPU task: claim, restore, heartbeat, ready, report", on_gpu_node=True),
     _e("housekeeping.py", "timetable tasks: send, expire, deliver", beside=True),
+    _e("bundle_builder.py", "build the evidence bundles that wait, beside the timetable"),
     _e("deep_check.py", "check what a root document names; what passes is pinned", on_gpu_node=True),
     _e("heartbeat.py", "renew a lease beside the work", on_gpu_node=True),
     _e("decision_calls.py", "hear at once that something is decided", beside=True, on_gpu_node=True),
