@@ -36,7 +36,7 @@ def ledger_signer(request: Request) -> NoteSigner | None:
 SignerDep = Annotated[NoteSigner | None, Depends(ledger_signer)]
 
 
-_SIGNED: Final = (
+SIGNED_EXAMPLE: Final = (
     "example.org/log\n1\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n\n"
     "— example.org/log Az3grlgtzPICa5Os…\n"
 )
@@ -92,7 +92,7 @@ def get_ledger(
     summary="The signed tree head (C2SP tlog-checkpoint): of now, or one handed out earlier",
     response_class=Response,
     responses=_text_answers(
-        "A signed checkpoint", "not-found", "ledger-out-of-range", *_SIGNING, example=_SIGNED
+        "A signed checkpoint", "not-found", "ledger-out-of-range", *_SIGNING, example=SIGNED_EXAMPLE
     ),
 )
 def get_checkpoint(
@@ -161,7 +161,7 @@ def get_entry(
         "A .tlog-proof file",
         "ledger-out-of-range",
         *_SIGNING,
-        example=f"c2sp.org/tlog-proof@v1\nindex 0\n\n{_SIGNED}",
+        example=f"c2sp.org/tlog-proof@v1\nindex 0\n\n{SIGNED_EXAMPLE}",
     ),
 )
 def prove_inclusion(
@@ -185,7 +185,7 @@ def prove_inclusion(
     summary="Proof that an earlier state of the log is the start of a later one (C2SP add-checkpoint body)",
     response_class=Response,
     responses=_text_answers(
-        "`old N`, hashes, checkpoint", "ledger-out-of-range", *_SIGNING, example=f"old 0\n\n{_SIGNED}"
+        "`old N`, hashes, checkpoint", "ledger-out-of-range", *_SIGNING, example=f"old 0\n\n{SIGNED_EXAMPLE}"
     ),
 )
 def prove_consistency(

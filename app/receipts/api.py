@@ -5,11 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.core.qualify.facts import Capability, Kind
+from app.ledger.api import EXACT_TO_READ, SIGNED_EXAMPLE, TEXT, SignerDep
+from app.ledger.service import proofs
 from app.receipts import service
 from app.receipts.schemas import ReceiptList, ReceiptSummary
 from app.receipts.service import ReceiptFilter
-from app.web.deps import ImagesReader, ReadSession
-from app.web.etag import IMMUTABLE, conditional_json, matches
+from app.web.deps import EvidenceExporter, ImagesReader, ReadSession, WriteSession
+from app.web.etag import IMMUTABLE, conditional, conditional_json, matches
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64, TotalResource
@@ -74,3 +76,38 @@ def get_receipt_document(
         return Response(status_code=304, headers=headers)
     # Never application/json: a browser that shows foreign bytes is not what they are kept for.
     return Response(raw, media_type="application/octet-stream", headers=headers)
+
+
+@router.get(
+    "/{sha256}/proof",
+    operation_id="prove_receipt",
+    summary="Proof that a receipt is in the ledger (C2SP tlog-proof), verifiable offline",
+    description="The entry it proves names the receipt and its digest: `GET /api/v1/ledger/entries/{index}`.",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "A .tlog-proof file",
+            "content": {
+                "text/plain": {
+                    "schema": {"type": "string"},
+                    "example": f"c2sp.org/tlog-proof@v1\nindex 0\n\n{SIGNED_EXAMPLE}",
+                }
+            },
+        },
+        **problem_responses("not-found", "ledger-out-of-range", "ledger-key-missing", "ledger-inconsistent"),
+    },
+)
+def prove_receipt(
+    sha256: Hex64,
+    request: Request,
+    _principal: EvidenceExporter,
+    session: WriteSession,
+    signer: SignerDep,
+    size: Annotated[
+        int | None,
+        Query(ge=0, json_schema_extra=EXACT_TO_READ, description="tree size; the log's size if not given"),
+    ] = None,
+) -> Response:
+    index = service.leaf_of_receipt(session, sha256=sha256)
+    text = proofs.inclusion(session, index=index, size=size, signer=signer)
+    return conditional(request, text, media_type=TEXT, fixed=size is not None)

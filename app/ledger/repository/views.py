@@ -24,6 +24,7 @@ from app.models import (
     ManifestPin,
     Node,
     OperationalException,
+    OperationalExceptionEnd,
     OracleQuestionRow,
     ProfileDocument,
     ProfilePlace,
@@ -241,6 +242,7 @@ _ALL: Final = (
         OperationalException,
         "id image_config_id scope_digest scope reason expires_at created_at created_by",
     ),
+    _view("operational_exception_end", OperationalExceptionEnd, "exception_id reason created_at created_by"),
     _view(
         "profile_document",
         ProfileDocument,

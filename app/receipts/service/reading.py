@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy.orm import Session
 
 from app.errors import NotFound
+from app.ledger.service import extent
 from app.models import ReceiptRow
 from app.receipts import repository
 from app.receipts.repository import ReceiptFilter
@@ -39,6 +40,19 @@ def documents(session: Session, *, digests: Sequence[str]) -> dict[str, bytes]:
     """The bytes of those of the receipts that are stored."""
     found = repository.documents(session, digests=digests) if digests else {}
     return {sha256: bytes(raw) for sha256, raw in found.items()}
+
+
+def leaf_of_receipt(session: Session, *, sha256: str) -> int:
+    """The index of the ledger's leaf that keeps a receipt.
+
+    Raises:
+        NotFound: no document has this digest, or no leaf mentions it: it was added behind our back.
+    """
+    receipt = get_receipt(session, sha256=sha256)
+    index = extent.leaf_of(session, view="receipt", key=sha256, since=receipt.created_at)
+    if index is None:
+        raise NotFound(f"receipt {sha256}: expected an entry of the ledger, found none; see `ledger audit`")
+    return index
 
 
 def many_raw_bytes(session: Session, *, digests: Sequence[str]) -> dict[str, bytes]:
