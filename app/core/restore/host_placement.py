@@ -9,6 +9,7 @@ import numpy as np
 
 from app.core.errors import DeviceError
 from app.core.restore.buffers import map_pages
+from app.core.restore.coverage import Coverage
 from app.core.restore.device import Arena, ArenaState, PageSet, PlacementStats
 from app.core.restore.host_pool import PoolLayer
 from app.core.restore.kernels import scatter
@@ -90,14 +91,11 @@ class HostPlacement:
     ) -> None:
         self._pages = pages
         self._destinations = destinations
-        self._layers = layers
-        self._payload_bytes = payload_bytes
+        self._coverage = Coverage(layers, payload_bytes=payload_bytes)
         self._arenas = arenas
         self._streams = streams
         self._ended = ended
         self._open = True
-        self._placed_bytes = 0
-        self._filled_bytes = [0] * len(layers)
         self._source_bytes = 0
         self._submissions = 0
         self._launches = 0
@@ -133,7 +131,7 @@ class HostPlacement:
                 found=f"{taken.state}, with {used_bytes} bytes",
             )
         for span in spans:
-            self._check_span(span, used_bytes=used_bytes)
+            self._coverage.add(span, used_bytes=used_bytes)
         self._submissions += 1
         self._source_bytes += used_bytes
         taken.launch(
@@ -146,12 +144,7 @@ class HostPlacement:
         """See ``Placement.settle``."""
         self._require_open()
         self._drain()
-        if self._placed_bytes != self._payload_bytes or self._error_word:
-            raise DeviceError(
-                "placement",
-                expected=f"{self._payload_bytes} bytes placed, error word 0",
-                found=f"{self._placed_bytes} bytes placed, error word {self._error_word}",
-            )
+        self._coverage.require_complete(error_word=self._error_word)
         self._end(settled=True)
         return PlacementStats(
             source_bytes=self._source_bytes,
@@ -202,27 +195,6 @@ class HostPlacement:
         finally:
             if done is not None:
                 done()
-
-    def _check_span(self, span: CopySpan, *, used_bytes: int) -> None:
-        """The rules of restore-contract §4.2; passing spans are counted as placed."""
-        if not 0 <= span.destination < len(self._layers):
-            raise DeviceError("copy span", expected=f"one of {len(self._layers)} layers", found=str(span))
-        layer = self._layers[span.destination]
-        sound = (
-            span.byte_count > 0
-            and 0 <= span.arena_offset <= used_bytes - span.byte_count
-            and span.snapshot_offset == self._placed_bytes
-            and span.destination_offset == self._filled_bytes[span.destination]
-            and span.destination_offset + span.byte_count <= layer.end - layer.start
-        )
-        if not sound:
-            raise DeviceError(
-                f"copy span into {layer.name}",
-                expected=f"to continue at payload byte {self._placed_bytes}, within {used_bytes} arena bytes",
-                found=str(span),
-            )
-        self._placed_bytes += span.byte_count
-        self._filled_bytes[span.destination] += span.byte_count
 
     def _require_open(self) -> None:
         if not self._open:
