@@ -47,15 +47,15 @@ def entry_findings(
 
 def value_findings(effective: EffectiveProfile, contract: Contract) -> tuple[ProfileFinding, ...]:
     """TPL_VALUE for every key of steps 3 to 6."""
-    values = effective.template_values
+    values, name = effective.template_values, effective.entry.name
     wanted = expectations(effective.entry, contract)
     if effective.missing:
         detail = "not given: " + ", ".join(effective.missing)
         return tuple(
-            finding("TPL_VALUE", CheckResult.NOT_TESTED, pointer=f"/{one.key}", detail=detail)
+            finding("TPL_VALUE", CheckResult.NOT_TESTED, pointer=f"/{one.key}", detail=f"{name}: {detail}")
             for one in wanted
         )
-    return tuple(_compared(one, values) for one in wanted)
+    return tuple(_compared(one, values, profile=name) for one in wanted)
 
 
 def expectations(entry: ProfileEntry, contract: Contract) -> tuple[Expectation, ...]:
@@ -88,13 +88,13 @@ def coalescing(entry: ProfileEntry) -> tuple[str, str]:
     return ("0", "0") if entry.name == "tp2-dcp1" else ("1", "4")
 
 
-def _compared(one: Expectation, values: dict[str, str]) -> ProfileFinding:
+def _compared(one: Expectation, values: dict[str, str], *, profile: str) -> ProfileFinding:
     found = values.get(one.key)
     return finding(
         "TPL_VALUE",
         CheckResult.PASS if found == one.value else CheckResult.FAIL,
         pointer=f"/{one.key}",
-        detail=one.why,
+        detail=f"{profile}: {one.why}",
         expected=one.value,
         found=masked(one.key, found) if found is not None else "nothing",
     )
@@ -120,7 +120,7 @@ def _named(entry: ProfileEntry, contract: Contract) -> tuple[Expectation, ...]:
         "VLLM_B12X_KDA_PREFILL_COALESCING_LOG_LIMIT": (log_limit, "§4.4 step 3"),
         "VLLM_GLM53_MHC_PREFILL_SHARD": ("1", "§4.4 step 3"),
     }
-    named = (Expectation(key=k, value=v, why=f"contract entry {entry.name}") for k, v in entry_values.items())
+    named = (Expectation(key=k, value=v, why="contract entry") for k, v in entry_values.items())
     fixed = (Expectation(key=key, value=value, why=why) for key, (value, why) in other.items())
     return (*named, *fixed)
 
@@ -137,7 +137,7 @@ def _optional(entry: ProfileEntry) -> tuple[Expectation, ...]:
             "MAX_IMAGES_PER_PROMPT": str(entry.serving.images_per_prompt),
             "MAX_VIDEOS_PER_PROMPT": str(entry.serving.videos_per_prompt),
         }
-    return tuple(Expectation(key=k, value=v, why=f"contract entry {entry.name}") for k, v in wanted.items())
+    return tuple(Expectation(key=k, value=v, why="contract entry") for k, v in wanted.items())
 
 
 def _tp2() -> tuple[Expectation, ...]:

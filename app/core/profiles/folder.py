@@ -1,0 +1,112 @@
+"""A contract with its templates and all it refers to, checked as a whole (profile-contract §2 to §4, §9.3).
+
+Whoever reads files hands in a ``Lookup``. What is not there is named by the checks that need it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from app.core.canonical_json import ExactValue
+from app.core.digest import Digest
+from app.core.profiles.contract import Contract, entry_references
+from app.core.profiles.documents import ProfileDocumentError
+from app.core.profiles.effective import EffectiveProfile, effective_profile
+from app.core.profiles.entry_checks import entry_findings
+from app.core.profiles.findings import CheckResult, ProfileFinding, finding
+from app.core.profiles.image_receipt import image_receipt_findings
+from app.core.profiles.profile_entry import ProfileEntry
+from app.core.profiles.references import Lookup, Reference
+from app.core.profiles.template import Template, read_template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """An image receipt as a JSON value with the digest of its document."""
+
+    value: ExactValue
+    sha256: Digest | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedTemplates:
+    """The templates that could be read, and what was wrong with the others."""
+
+    by_name: Mapping[str, Template] = field(default_factory=dict)
+    findings: tuple[ProfileFinding, ...] = ()
+
+
+def load_templates(
+    contract: Contract, *, lookup: Lookup, known: Mapping[str, Template] | None = None
+) -> LoadedTemplates:
+    """Every template the contract names.
+
+    Args: known: templates that were read already, by file name; they go before what ``lookup`` finds.
+    """
+    by_name: dict[str, Template] = {}
+    findings: list[ProfileFinding] = []
+    for entry in contract.profiles.values():
+        if entry.template in by_name:
+            continue
+        try:
+            template = (known or {}).get(entry.template) or _read(entry, lookup)
+        except ProfileDocumentError as error:
+            findings.extend(error.findings)
+            continue
+        if template is not None:
+            by_name[entry.template] = template
+    return LoadedTemplates(by_name=by_name, findings=tuple(findings))
+
+
+def check_contract(
+    contract: Contract,
+    *,
+    lookup: Lookup,
+    templates: LoadedTemplates,
+    only: str | None = None,
+    receipt: Receipt | None = None,
+) -> tuple[ProfileFinding, ...]:
+    """Everything the files show of a contract, or of one of its profiles.
+
+    Inheritance, templates against entries, pinned digests, and the image receipt if there is one. A
+    reference that is refused is a finding; nothing is raised for it.
+
+    Raises: ProfileDocumentError: CT_PROFILE_UNKNOWN for ``only``.
+    """
+    names = [only] if only is not None else list(contract.profiles)
+    resolved = [effective_profile(contract, name, templates=templates.by_name) for name in names]
+    found: list[ProfileFinding] = list(templates.findings)
+    for effective in resolved:
+        found.extend(_profile_findings(effective, contract, lookup))
+    found.extend(_receipt_findings(contract, names, receipt))
+    return tuple(dict.fromkeys(found))
+
+
+def _read(entry: ProfileEntry, lookup: Lookup) -> Template | None:
+    raw = lookup(_template_reference(entry))
+    return read_template(raw, name=entry.template) if raw is not None else None
+
+
+def _template_reference(entry: ProfileEntry) -> Reference:
+    return next(one for one in entry_references(entry) if one.pointer.endswith("/template"))
+
+
+def _profile_findings(
+    effective: EffectiveProfile, contract: Contract, lookup: Lookup
+) -> Iterator[ProfileFinding]:
+    yield from effective.findings
+    try:
+        yield from entry_findings(effective, contract, lookup=lookup)
+    except ProfileDocumentError as error:
+        yield from error.findings
+
+
+def _receipt_findings(
+    contract: Contract, names: list[str], receipt: Receipt | None
+) -> Iterator[ProfileFinding]:
+    if receipt is None:
+        yield finding("IMG_FLAGS", CheckResult.NOT_TESTED, detail="not given: image receipt")
+        return
+    for name in names:
+        yield from image_receipt_findings(
+            receipt.value, contract=contract, profile=name, document_sha256=receipt.sha256
+        )
