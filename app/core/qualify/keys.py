@@ -15,6 +15,7 @@ same value:
 from collections.abc import Iterator
 from typing import Final
 
+from app.core.canonical_json import JsonValue
 from app.core.digest import sha256
 from app.core.qualify.facts import DocumentFacts, Meaning
 from app.core.qualify.neighbours import Stored, linked_pins, pinned_path
@@ -22,6 +23,7 @@ from app.core.qualify.values import Fact, Found
 
 LONGEST_VALUE: Final = 100
 LONGEST_TEXT: Final = 200
+LONGEST_TITLE: Final = 120
 
 
 def word(role: str, *parts: str) -> str:
@@ -55,6 +57,36 @@ def origin_keys(facts: DocumentFacts, *, repository: str, path: str) -> list[str
     own = Stored(facts=facts, repository=repository, path=path)
     targets = {pinned_path(own, pin) for pin in (*facts.pins, *linked_pins(facts))} - {""}
     return sorted({word("place", repository, path)} | {word("points", repository, one) for one in targets})
+
+
+def receipt_columns(facts: DocumentFacts) -> dict[str, JsonValue]:
+    """What is indexed of a document beside its bytes: texts are cut."""
+    schema, release = known(facts.schema.schema), known(facts.lifecycle.release)
+    return {
+        "sha256": str(facts.sha256),
+        "canonical_sha256": str(facts.canonical_sha256),
+        "byte_count": facts.byte_count,
+        "schema_name": index_text(schema) if schema else None,
+        "kind": facts.schema.kind.value,
+        "family": facts.schema.family,
+        "capability": facts.schema.capability.value,
+        "image_config_id": config_id(known(facts.subject.image)),
+        "release": index_text(release) if release else None,
+        "title": _title(facts),
+        "keys": [*receipt_keys(facts)],
+    }
+
+
+def identity_axes(facts: DocumentFacts) -> dict[str, str]:
+    """What the document says of its image's identity, by axis."""
+    subject = facts.subject
+    axes = {
+        "commit": known(subject.source.commit),
+        "tree": known(subject.source.tree),
+        "sha256": known(subject.source.sha256),
+        "sparkring_commit": known(subject.builder_commit),
+    }
+    return {axis: value for axis, value in axes.items() if value}
 
 
 def known(fact: Fact[str]) -> str:
@@ -111,3 +143,10 @@ def _of_artifact(said: str, release: str, *digests: Fact[str]) -> Iterator[str]:
     if release:
         yield word(f"{said}-release", release)
     yield from (word(f"{said}-manifest", known(one)) for one in digests if known(one))
+
+
+def _title(facts: DocumentFacts) -> str:
+    """Schema, release or image: what tells one document from another in a list."""
+    schema = known(facts.schema.schema).rpartition("/")[0] or known(facts.schema.schema)
+    parts = (schema or "no schema", known(facts.lifecycle.release), known(facts.subject.image)[:19])
+    return index_text(" · ".join(part for part in parts if part), limit=LONGEST_TITLE)

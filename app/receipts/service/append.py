@@ -2,20 +2,25 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from sqlalchemy.orm import Session
 
 from app.core.digest import sha256
 from app.core.qualify.facts import DocumentFacts
+from app.core.qualify.keys import (
+    config_id,
+    identity_axes,
+    index_text,
+    known,
+    origin_keys,
+    receipt_columns,
+    receipt_keys,
+)
 from app.db.session import database_time
 from app.ledger import service as ledger
 from app.models import ReceiptOrigin, ReceiptRow
 from app.receipts import repository
-from app.receipts.service.keys import config_id, index_text, known, origin_keys, receipt_keys
 from app.receipts.service.locks import lock_subjects
-
-_LONGEST_TITLE: Final = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +63,7 @@ def append_receipt(
     receipt = repository.get_receipt(session, sha256=facts.sha256)
     created = receipt is None
     if receipt is None:
-        receipt = _row(raw, facts=facts, keys=keys, by=by, now=now)
+        receipt = ReceiptRow(**receipt_columns(facts), document=raw, created_at=now, created_by=by)
         repository.add_receipt(session, receipt=receipt)
     rows: dict[str, list[ledger.RowKey]] = {"receipt": [receipt]} if created else {}
     place = _place(session, facts=facts, origin=origin, keys=placed_keys, by=by, now=now)
@@ -77,34 +82,6 @@ def append_receipt(
         new_axes=tuple(axis for _, axis in axes),
         keys=(*(keys if created else ()), *(placed_keys if place is not None else ())),
     )
-
-
-def _row(raw: bytes, *, facts: DocumentFacts, keys: list[str], by: str, now: datetime) -> ReceiptRow:
-    schema = known(facts.schema.schema)
-    release = known(facts.lifecycle.release)
-    return ReceiptRow(
-        sha256=facts.sha256,
-        document=raw,
-        canonical_sha256=facts.canonical_sha256,
-        byte_count=facts.byte_count,
-        schema_name=index_text(schema) if schema else None,
-        kind=facts.schema.kind.value,
-        family=facts.schema.family,
-        capability=facts.schema.capability.value,
-        image_config_id=config_id(known(facts.subject.image)),
-        release=index_text(release) if release else None,
-        title=_title(facts),
-        keys=keys,
-        created_at=now,
-        created_by=by,
-    )
-
-
-def _title(facts: DocumentFacts) -> str:
-    """Schema, release or image: what tells one document from another in a list."""
-    schema = known(facts.schema.schema).rpartition("/")[0] or known(facts.schema.schema)
-    parts = (schema or "no schema", known(facts.lifecycle.release), known(facts.subject.image)[:19])
-    return index_text(" · ".join(part for part in parts if part), limit=_LONGEST_TITLE)
 
 
 def _place(
@@ -147,14 +124,9 @@ def _identities(session: Session, *, facts: DocumentFacts, now: datetime) -> lis
     image = config_id(known(facts.subject.image))
     if image is None:
         return []
-    subject = facts.subject
-    axes = {
-        "commit": known(subject.source.commit),
-        "tree": known(subject.source.tree),
-        "sha256": known(subject.source.sha256),
-        "sparkring_commit": known(subject.builder_commit),
+    said = {
+        axis: (index_text(value), str(sha256(value.encode()))) for axis, value in identity_axes(facts).items()
     }
-    said = {axis: (index_text(value), str(sha256(value.encode()))) for axis, value in axes.items() if value}
     return [
         *repository.add_identities(session, image_config_id=image, axes=said, sha256=facts.sha256, now=now)
     ]
