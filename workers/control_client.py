@@ -56,6 +56,8 @@ class Claimed:
     stream_pinned: bool = False
     pace_s: float = 0.0
     turn_s: float = 0.0
+    oracle: dict[str, Any] | None = None
+    fault: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +147,8 @@ class ControlClient:
             stream_pinned=answer["stream_pinned"],
             pace_s=answer.get("pace_s", 0.0),
             turn_s=answer.get("turn_s", 0.0),
+            oracle=answer.get("oracle"),
+            fault=answer.get("fault"),
             root_path=Path(answer["root_path"]),
         )
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from app.config import Settings
 from app.core.canonical_json import encode_canonical
@@ -28,6 +28,7 @@ from app.core.store.snapshot import parse_page_layout
 from workers.control_client import Claimed, ControlClient, ControlError, ControlUnreachableError, Decision
 from workers.heartbeat import Heartbeat
 from workers.inventory import is_inside
+from workers.rank_oracle import RankOracle, rank_oracle
 from workers.runtime import measured_runtime
 
 log = logging.getLogger(__name__)
@@ -63,11 +64,13 @@ class Served:
     Attributes:
         started_ns: when the service began, on this process's clock.
         pool_commit_ns: how long committing the pool's pages took just before.
+        part: of the answer, where a question was asked of the placed pages.
     """
 
     started_ns: int
     pool_commit_ns: int
     result: RankRestore
+    part: dict[str, Any] | None = None
 
 
 class RankWorker:
@@ -122,6 +125,7 @@ class RankWorker:
             "service_start_ns": served.started_ns - claimed_ns,
             "claim_round_trip_ns": claimed_ns - asked_ns,
             "pool_commit_ns": served.pool_commit_ns,
+            **({} if served.part is None else {"oracle": served.part}),
         }
         patience_s = claimed.lease_s
         if result.pages is None:
@@ -140,7 +144,8 @@ class RankWorker:
     def _restore(self, claimed: Claimed, *, heartbeat: Heartbeat) -> Served:
         asked_ns = self._clock()
         try:
-            order = self._order(claimed)
+            order, oracle = self._order(claimed), rank_oracle(claimed)
+            device = oracle.device(self._device)
             self._make_room(order)
         except CoreError as error:
             refused = RankRestore(report=_refusal(error), pages=None)
@@ -154,14 +159,25 @@ class RankWorker:
             result = restore_rank(
                 order,
                 reader=reader,
-                device=self._device,
+                device=device,
                 clock=self._clock,
                 producer=HostProducer(),
                 progress=heartbeat.note,
                 cancelled=heartbeat.told_to_stop,
                 conditions=conditions,
             )
-        return Served(started_ns=started_ns, pool_commit_ns=pool_commit_ns, result=result)
+        part = self._ask(oracle, pages=result.pages, started_ns=started_ns)
+        return Served(started_ns=started_ns, pool_commit_ns=pool_commit_ns, result=result, part=part)
+
+    def _ask(self, oracle: RankOracle, *, pages: PageSet | None, started_ns: int) -> dict[str, Any] | None:
+        """Ask what is really in the private pages; whatever goes wrong in between, they are given back."""
+        if pages is None:
+            return None
+        try:
+            return oracle.ask(self._device, pages, clock=self._clock, started_ns=started_ns)
+        except BaseException:
+            self._device.discard(pages)
+            raise
 
     def _order(self, claimed: Claimed) -> RankOrder:
         """What to restore, from a root this node was told to serve and no other."""

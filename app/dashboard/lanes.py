@@ -46,6 +46,7 @@ class RankLane:
         claimed_ns: when a worker took the rank; its queue wait ends there.
         pool_commit_ns: how long committing the pool's pages took, right before the service.
         service_start_ns, service_ns, intervals: from the rank's report; intervals count from its service.
+        asked_start_ns, asked_ns: when the rank was asked a question after its service, and for how long.
         busy_until_ns: how long a rank that has not published is known to have waited or been at work.
         ready_ns, acknowledged_ns: ready told to the control plane; its publish acknowledged.
         stopped_ns: when the rank ended without pages.
@@ -57,6 +58,8 @@ class RankLane:
     service_start_ns: int | None = None
     service_ns: int | None = None
     intervals: tuple[Interval, ...] = ()
+    asked_start_ns: int | None = None
+    asked_ns: int = 0
     busy_until_ns: int | None = None
     ready_ns: int | None = None
     acknowledged_ns: int | None = None
@@ -69,11 +72,16 @@ class RankLane:
         return self.service_start_ns + self.service_ns
 
     @property
+    def asked_end_ns(self) -> int | None:
+        return None if self.asked_start_ns is None else self.asked_start_ns + self.asked_ns
+
+    @property
     def last_ns(self) -> int:
         """The last instant the lane shows."""
         known = (
             self.claimed_ns,
             self.service_end_ns,
+            self.asked_end_ns,
             self.busy_until_ns,
             self.ready_ns,
             self.acknowledged_ns,
@@ -198,7 +206,8 @@ def _draw_lane(lane: RankLane, *, scale: _Scale, decided_ns: int | None, slowest
 
 
 def _waits(lane: RankLane, *, scale: _Scale) -> Iterable[Bar]:
-    """Before the service: the queue, then from the claim to the start; after it: private pages held."""
+    """Before the service: the queue, then from the claim to the start; after it: the question, if one was
+    asked, then private pages held."""
     if lane.claimed_ns is None:
         if lane.last_ns:
             yield scale.bar("queue", start_ns=0, end_ns=lane.last_ns)
@@ -209,7 +218,9 @@ def _waits(lane: RankLane, *, scale: _Scale) -> Iterable[Bar]:
         yield scale.bar("claim", start_ns=lane.claimed_ns, end_ns=commit_ns)
         if commit_ns < lane.service_start_ns:
             yield scale.bar("pool", start_ns=commit_ns, end_ns=lane.service_start_ns, label="pool pages")
-    service_end_ns = lane.service_end_ns
+    if lane.asked_start_ns is not None and lane.asked_end_ns is not None:
+        yield scale.bar("oracle", start_ns=lane.asked_start_ns, end_ns=lane.asked_end_ns, label="asked")
+    service_end_ns = lane.asked_end_ns or lane.service_end_ns
     settled_ns = max(lane.acknowledged_ns or 0, lane.stopped_ns or 0, lane.busy_until_ns or 0)
     if service_end_ns is not None and settled_ns > service_end_ns:
         yield scale.bar("barrier", start_ns=service_end_ns, end_ns=settled_ns)

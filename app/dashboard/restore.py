@@ -13,6 +13,7 @@ from app.accounts.service import Login
 from app.config import Settings
 from app.dashboard import queries
 from app.dashboard.access import Operator, Visitor
+from app.dashboard.answer import FAULTS, answer_view, votes
 from app.dashboard.cancel import can_cancel
 from app.dashboard.htmx import FAST_MS, SLOW_MS, Live, fragment, is_fragment_request
 from app.dashboard.lanes import SHORT_NAMES
@@ -172,6 +173,8 @@ def _live(
     inner = render(
         request,
         "restore_live.html",
+        answer=answer_view(session, restore=restore, timing=timing),
+        votes=votes,
         now=now,
         restore=restore,
         title=TITLE,
@@ -192,7 +195,7 @@ def _live(
         retry=_retry_standing(restore, tries=tries, try_limit=settings.try_limit),
         form_token=login.form_token,
         may_write=login.principal.may(Scope.RESTORES_WRITE),
-        words={"phases": PHASES, "waits": WAITS, "marks": MARKS, "short": SHORT_NAMES},
+        words={"phases": PHASES, "waits": WAITS, "marks": MARKS, "short": SHORT_NAMES, "faults": FAULTS},
     )
     return Live(url=f"/restores/{restore.id}/live", inner=inner, poll_ms=_poll_ms(rows))
 
@@ -217,9 +220,9 @@ def _work(timing: Timing) -> Work | None:
 
 
 def _retry_standing(restore: Restore, *, tries: Sequence[Restore], try_limit: int) -> str:
-    """`possible`, `exhausted`, or nothing to offer: not over, restored, or tried again already."""
+    """`possible`, `exhausted`, or nothing to offer: not over, restored, a drill, or tried again already."""
     tried_again = any(one.retry_of_id == restore.id for one in tries)
-    if restore.outcome in {None, "restored"} or tried_again:
+    if restore.outcome in {None, "restored"} or restore.fault_name is not None or tried_again:
         return ""
     return "possible" if restore.try_number < try_limit else "exhausted"
 

@@ -13,9 +13,11 @@ from app.accounts.service import Login
 from app.config import Settings
 from app.core.canonical_json import encode_canonical
 from app.core.errors import CoreError
+from app.core.oracle.partials import INJECTABLE
 from app.core.restore.page_plan import plan_restore
-from app.dashboard import queries
+from app.dashboard import queries, queries_answers
 from app.dashboard.access import Operator, Visitor
+from app.dashboard.answer import FAULTS
 from app.dashboard.snapshots import newest_spreads
 from app.dashboard.templating import page
 from app.db.session import database_time
@@ -23,9 +25,12 @@ from app.errors import AppError, Conflict, Refused
 from app.layouts import service as layouts
 from app.manifests import service as manifests
 from app.manifests.service import Snapshot
-from app.models import Layout
+from app.models import Layout, OracleQuestionRow
 from app.restores.api.deps import Admission, AdmissionDep
+from app.restores.service.answers import NO_QUESTION
+from app.restores.service.drills import InjectedFault, check_drill
 from app.restores.service.request import RestoreOrder, request_restore
+from app.web.auth import Scope
 from app.web.deps import ReadSession, SettingsDep, WriteSession
 from app.web.idempotency import Answer, answer_once
 
@@ -37,6 +42,7 @@ PURPOSES: Final = {
     "qualification": "qualification run: to find out, with any image; serves nobody",
     "operational": "operational: only an image that is deployable for exactly this, or an exception",
 }
+INJECTABLE_NAMES: Final = tuple(map(str, INJECTABLE))
 LONGEST_STAY_S: Final = 7 * 24 * 3600
 # A double click's second request waits for the first one rather than complain about it.
 PATIENCE_S: Final = 3.0
@@ -53,16 +59,22 @@ class StartForm:
     once: str
     purpose: str = "qualification"
     image: str = ""
+    oracle: str = ""
+    fault: str = ""
+    fault_rank: str = "0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What can be chosen: complete snapshots, all layouts, and which of them fit the chosen snapshot."""
+    """What can be chosen: complete snapshots, all layouts, which of them fit the chosen snapshot, and the
+    questions that can be asked of it."""
 
     complete: tuple[Snapshot, ...]
     incomplete: tuple[Snapshot, ...]
     layouts: tuple[Layout, ...]
     fitting: frozenset[str]
+    questions: tuple[OracleQuestionRow, ...] = ()
+    rank_count: int = 1
 
 
 def form_fields(
@@ -72,6 +84,9 @@ def form_fields(
     once: Annotated[str, Form(max_length=64)] = "",
     purpose: Annotated[str, Form(max_length=20)] = "qualification",
     image: Annotated[str, Form(max_length=80)] = "",
+    oracle: Annotated[str, Form(max_length=80)] = "",
+    fault: Annotated[str, Form(max_length=40)] = "",
+    fault_rank: Annotated[str, Form(max_length=10)] = "0",
 ) -> StartForm:
     return StartForm(
         snapshot=snapshot,
@@ -80,6 +95,9 @@ def form_fields(
         once=once,
         purpose=purpose,
         image=image.strip().lower().removeprefix("sha256:"),
+        oracle=oracle.strip(),
+        fault=fault.strip(),
+        fault_rank=fault_rank.strip(),
     )
 
 
@@ -109,6 +127,7 @@ def start_restore(
 ) -> Response:
     try:
         order = read_order(form)
+        check_drill(login.principal, fault=order.fault)
         produce = _production(session, order=order, login=login, admission=admission)
         return _answer(session, form=form, login=login, produce=produce)
     except (AppError, CoreError) as error:
@@ -139,6 +158,8 @@ def read_order(form: StartForm) -> RestoreOrder:
         raise Refused("Image: expected the 64 digits of a config id, or nothing")
     if form.purpose == "operational" and not form.image:
         raise Refused("Image: expected the image that an operational restore is for, found nothing")
+    if form.oracle not in ("", NO_QUESTION) and not _is_digest(form.oracle):
+        raise Refused("Question: choose one that is registered, or none")
     return RestoreOrder(
         context_digest=context_digest,
         rank_zero_storage_key=storage_key,
@@ -146,7 +167,19 @@ def read_order(form: StartForm) -> RestoreOrder:
         resident_s=int(form.resident_s),
         purpose=form.purpose,
         image_config_id=form.image or None,
+        oracle=form.oracle or None,
+        fault=_fault(form),
     )
+
+
+def _fault(form: StartForm) -> InjectedFault | None:
+    if not form.fault:
+        return None
+    if form.fault not in INJECTABLE_NAMES:
+        raise Refused(f"Fault: expected one of {', '.join(INJECTABLE_NAMES)}, found {form.fault!r}")
+    if not (form.fault_rank.isascii() and form.fault_rank.isdigit() and len(form.fault_rank) < 10):
+        raise Refused(f"Rank of the fault: expected a whole number, found {form.fault_rank!r}")
+    return InjectedFault(name=form.fault, rank=int(form.fault_rank))
 
 
 def _is_digest(text: str) -> bool:
@@ -168,7 +201,10 @@ def _production(
 def _answer(session: Session, *, form: StartForm, login: Login, produce: Callable[[], Answer]) -> Response:
     """The redirect to the restore, the same one for the same form; a savepoint undoes what fails."""
     fingerprint = b"POST /restores/new\n" + encode_canonical(
-        [form.snapshot, form.layout, form.resident_s, form.purpose, form.image]
+        [
+            *(form.snapshot, form.layout, form.resident_s, form.purpose, form.image),
+            *(form.oracle, form.fault, form.fault_rank),
+        ]
     )
     give_up_at = time.monotonic() + PATIENCE_S
     while True:
@@ -208,6 +244,8 @@ def _show(
         problem=str(problem) if problem else "",
         longest_s=LONGEST_STAY_S,
         purposes=PURPOSES,
+        faults={name: FAULTS[name] for name in INJECTABLE_NAMES},
+        may_drill=login.principal.may(Scope.DRILLS_WRITE),
     )
 
 
@@ -236,7 +274,18 @@ def _choices(session: Session, *, wanted: str, silence_s: float) -> Choices:
         incomplete=tuple(one for one in found if one.missing),
         layouts=known,
         fitting=_fitting(chosen, known=known) if chosen else frozenset(),
+        questions=_questions(session, chosen),
+        rank_count=chosen.rank_count if chosen else 1,
     )
+
+
+def _questions(session: Session, chosen: Snapshot | None) -> tuple[OracleQuestionRow, ...]:
+    if chosen is None:
+        return ()
+    found = queries_answers.questions(
+        session, context_digest=chosen.context_digest, rank_count=chosen.rank_count
+    )
+    return tuple(found)
 
 
 def _fitting(snapshot: Snapshot, *, known: Sequence[Layout]) -> frozenset[str]:

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from app.core.canonical_json import decode_strict, expect_object
+from app.core.canonical_json import JsonObject, decode_strict, expect_object
 from app.core.restore.report import RankOutcome, RankReport, parse_report
 from app.core.restore.timeline import Phase
 from app.dashboard.lanes import UNATTRIBUTED, Chart, RankLane, draw, slowest_rank, totals
 from app.models import RankAttempt, RankReportRow, Restore
 from app.restores.api.resources import service_start_ns
+from app.restores.service.oracle_parts import OraclePart, part_of
 
 KINDS = (*map(str, Phase), UNATTRIBUTED)
 
@@ -22,6 +23,7 @@ class RankTimes:
     Attributes:
         totals: ns per phase and unattributed, empty without a report.
         counts: intervals per phase.
+        part: of the answer, where the rank was asked a question.
     """
 
     attempt: RankAttempt
@@ -29,6 +31,7 @@ class RankTimes:
     report: RankReport | None
     totals: dict[str, int]
     counts: dict[str, int]
+    part: OraclePart | None = None
 
     @property
     def rank(self) -> int:
@@ -62,6 +65,11 @@ class Timing:
     @property
     def measured(self) -> bool:
         return any(rank.report for rank in self.ranks)
+
+    @property
+    def asked(self) -> bool:
+        """Whether some rank was asked a question."""
+        return any(rank.part is not None for rank in self.ranks)
 
     @property
     def total_bytes(self) -> int:
@@ -112,25 +120,38 @@ def newest_attempts(restore: Restore) -> Sequence[RankAttempt]:
 
 def read_report(row: RankReportRow) -> RankReport:
     """The report inside a stored document; it was checked when it came in."""
-    document = expect_object(decode_strict(row.document, subject="rank report"), subject="rank report")
-    return parse_report(document["report"])
+    return parse_report(_document(row)["report"])
+
+
+def _document(row: RankReportRow) -> JsonObject:
+    return expect_object(decode_strict(row.document, subject="rank report"), subject="rank report")
 
 
 def _rank_times(attempt: RankAttempt, *, restore: Restore, now: datetime) -> RankTimes:
-    report = read_report(attempt.report) if attempt.report else None
+    document = _document(attempt.report) if attempt.report else None
+    report = None if document is None else parse_report(document["report"])
+    part = None if document is None else part_of(document)
     counts: dict[str, int] = {}
     for one in report.intervals_ns if report else ():
         counts[one.phase] = counts.get(one.phase, 0) + 1
     return RankTimes(
         attempt=attempt,
-        lane=_lane(attempt, restore=restore, report=report, now=now),
+        lane=_lane(attempt, restore=restore, report=report, part=part, now=now),
         report=report,
         totals=totals(report.intervals_ns, service_ns=report.service_ns) if report else {},
         counts=counts,
+        part=part,
     )
 
 
-def _lane(attempt: RankAttempt, *, restore: Restore, report: RankReport | None, now: datetime) -> RankLane:
+def _lane(
+    attempt: RankAttempt,
+    *,
+    restore: Restore,
+    report: RankReport | None,
+    part: OraclePart | None,
+    now: datetime,
+) -> RankLane:
     instants: dict[str, Any] = {
         "claimed_ns": attempt.claimed_at,
         "ready_ns": attempt.ready_at,
@@ -139,13 +160,16 @@ def _lane(attempt: RankAttempt, *, restore: Restore, report: RankReport | None, 
         "busy_until_ns": None if attempt.acknowledged_at else attempt.ended_at or now,
     }
     row = attempt.report
+    start_ns = service_start_ns(row, attempt=attempt, restore=restore) if row else None
     return RankLane(
         rank=attempt.rank,
         **{name: _since_admission(moment, restore=restore) for name, moment in instants.items()},
-        service_start_ns=service_start_ns(row, attempt=attempt, restore=restore) if row else None,
+        service_start_ns=start_ns,
         pool_commit_ns=row.pool_commit_ns if row else 0,
         service_ns=report.service_ns if report else None,
         intervals=report.intervals_ns if report else (),
+        asked_start_ns=None if part is None or start_ns is None else start_ns + part.start_ns,
+        asked_ns=0 if part is None else part.duration_ns,
     )
 
 

@@ -43,6 +43,7 @@ WAITS: Final[dict[str, str]] = {
     "queue": "admitted, not yet claimed by a worker",
     "claim": "claimed, service not yet begun",
     "pool": "before the service: committing memory for the pool's pages",
+    "oracle": "after the service: the question is answered from the placed pages",
     "barrier": "placed and private: waits for the other ranks and the decision",
     "busy": "claimed; nothing is known of its phases before its report",
 }
@@ -61,6 +62,16 @@ CALLED_OFF: Final[dict[str, str]] = {
 }
 
 
+# What is said instead where the answer decided, by the code of the problem.
+ANSWERED: Final[dict[str, str]] = {
+    "semantic": "every hash is right and the answer is wrong; nothing became visible on any rank",
+    "unanswered": "the question was not answered; nothing became visible on any rank",
+    "pages-differ": "the answer is right, some pages are not; nothing became visible on any rank",
+    "control-failed": "the control was answered wrong; nothing became visible on any rank",
+    "fault-not-caught": "a fault was put in and not caught; nothing became visible on any rank",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """How a restore stands, as a word, the name of its icon and a sentence."""
@@ -74,6 +85,8 @@ def verdict_of(restore: Restore) -> Verdict:
     """The outcome once there is one, until then the state."""
     word = restore.outcome or restore.state
     sentence = OUTCOMES[word] if restore.outcome else STATES[word]
+    if restore.outcome == "failed" and restore.problem is not None:
+        sentence = ANSWERED.get(restore.problem["code"], sentence)
     if restore.cancel_requested_at is not None:
         sentence = CALLED_OFF.get(word, sentence)
     return Verdict(word=word, sentence=sentence, open=restore.outcome is None)

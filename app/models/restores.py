@@ -52,6 +52,13 @@ class Restore(Base):
         Index("ix_restore_context", "context_digest", "created_at"),
         Index("ix_restore_open", "created_at", postgresql_where="state <> 'finished'"),
         Index(
+            "ix_restore_question",
+            "question_sha256",
+            "created_at",
+            "id",
+            postgresql_where="question_sha256 IS NOT NULL",
+        ),
+        Index(
             "ix_restore_unwritten",
             "created_at",
             "id",

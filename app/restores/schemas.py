@@ -15,6 +15,20 @@ RankOutcome = Literal["restored", "corrupt", "absent", "incompatible", "failed",
 AttemptState = Literal["waiting", "claimed", "running", "ready", "reported", "lost", "cancelled"]
 
 
+# The words of app/core/oracle/partials.py; a test holds them against it.
+FaultName = Literal[
+    "swap-pages", "slots-off-by-one", "foreign-slots", "skipped-fence", "stale-batch", "stale-generation"
+]
+Semantic = Literal["right", "wrong", "unanswered", "not asked"]
+
+
+class FaultBody(Body):
+    """A fault to put in on purpose: every hash stays right, the pages of one rank are wrong."""
+
+    name: FaultName
+    rank: Annotated[int, Field(ge=0, le=EXACT, description="the rank that misplaces")]
+
+
 class RestoreBody(Body):
     """An order to restore one snapshot on all its ranks."""
 
@@ -33,6 +47,23 @@ class RestoreBody(Body):
     image_config_id: Hex64 | None = Field(
         default=None,
         description="the image this is for; needed in operation, and never evidence: ranks are measured",
+    )
+    oracle: Hex64 | Literal["none"] | None = Field(
+        default=None,
+        description=(
+            "the question the placed pages are asked before they are published; without one the newest that "
+            "is registered for this snapshot and layout, if any; none: do not ask"
+        ),
+        examples=["none"],
+    )
+    fault: FaultBody | None = Field(
+        default=None,
+        description=(
+            "makes the restore a drill: needs the scope drills:write, the purpose qualification and a "
+            "question; nothing of a drill is ever published, and it is no evidence about an image"
+        ),
+        # Whoever tries the example must not start a drill.
+        examples=[None],
     )
 
 
@@ -86,6 +117,8 @@ class ReportResource(Resource):
     intervals_ns: list[dict[str, Any]]
     readers: int
     stream_digest: str
+    oracle_start_ns: int | None = Field(description="when the rank was asked the question, after its service")
+    oracle_ns: int | None = Field(description="how long its part of the answer took")
 
 
 class AttemptResource(Resource):
@@ -107,6 +140,24 @@ class AttemptResource(Resource):
     acknowledged_at: datetime | None
     ended_at: datetime | None
     report: ReportResource | None
+    partials: dict[str, Any] | None = Field(description="the rank's part of the answer")
+
+
+class FaultResource(Resource):
+    """A fault put in on purpose."""
+
+    name: FaultName
+    rank: int
+
+
+class AnswerResource(Resource):
+    """What all ranks' parts add up to; how and from what stands in the document."""
+
+    semantic: Literal["right", "wrong", "unanswered"]
+    observed: str | None = Field(description="the word that was answered")
+    diagnosis: str | None = Field(description="the name of what the pages look like, where they are wrong")
+    document: dict[str, Any]
+    sha256: str = Field(description="of the document's canonical bytes")
 
 
 class RestoreSummary(Resource):
@@ -140,6 +191,14 @@ class RestoreSummary(Resource):
     allowed_by_exception_id: UUID | None
     receipt_sha256: str | None = Field(description="the receipt written of what was measured, once it is")
     receipt_problem: str | None = Field(description="why no receipt can be written of it")
+    oracle_sha256: str | None = Field(description="the question it is asked")
+    semantic: Semantic | None = Field(
+        description=(
+            "what came of the question, apart from the outcome; null until it is known. Only what is right "
+            "or not asked is ever published"
+        )
+    )
+    fault: FaultResource | None = Field(description="the fault put in on purpose, if the restore is a drill")
 
 
 class EventResource(Resource):
@@ -152,6 +211,7 @@ class EventResource(Resource):
 class RestoreResource(RestoreSummary):
     waiting_for: list[str] = Field(description="why a waiting restore has not been admitted")
     retried_by: UUID | None = Field(description="the restore that tries this one again")
+    answer: AnswerResource | None = Field(description="of a question that was asked, once it is answered")
     cancellation: CancellationResource | None
     attempts: list[AttemptResource]
     events: list[EventResource]
@@ -215,6 +275,10 @@ class ClaimResource(Resource):
     context_digest: str
     root_document_sha256: str
     stream_pinned: bool = Field(description="the serial stream digest need not be recomputed")
+    oracle: dict[str, Any] | None = Field(
+        description="the question to be answered in part from the placed pages, before saying ready"
+    )
+    fault: FaultName | None = Field(description="a fault to put in on purpose")
     span_tokens: int
     layout: dict[str, Any]
     pace_s: float = Field(

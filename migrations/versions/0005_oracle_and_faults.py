@@ -82,6 +82,13 @@ def _extend_restores() -> None:
         ["question_sha256"],
         ["sha256"],
     )
+    op.create_index(
+        "ix_restore_question",
+        "restore",
+        ["question_sha256", "created_at", "id"],
+        unique=False,
+        postgresql_where="question_sha256 IS NOT NULL",
+    )
     for name, condition in CHECKS.items():
         op.create_check_constraint(op.f(f"ck_restore_{name}"), "restore", condition)
     op.execute(ANSWER_IS_FINAL)

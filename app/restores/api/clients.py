@@ -21,6 +21,7 @@ from app.restores.schemas import (
 )
 from app.restores.service import cancellation, readback, request, residency, retry
 from app.restores.service.admission import waiting_reasons
+from app.restores.service.drills import InjectedFault, check_drill
 from app.restores.service.request import Ordered, RestoreOrder
 from app.web.deps import DatabaseDep, ReadSession, RestoresReader, RestoresWriter, SettingsDep, WriteSession
 from app.web.etag import IfMatchOptional, conditional_json
@@ -52,6 +53,7 @@ router = APIRouter(prefix="/api/v1/restores", tags=["restores"])
         "devices-missing",
         "image-not-deployable",
         "document-refused",
+        "refused",
     ),
 )
 def request_restore(
@@ -69,7 +71,10 @@ def request_restore(
         resident_s=body.resident_s or settings.resident_s,
         purpose=body.purpose,
         image_config_id=body.image_config_id,
+        oracle=body.oracle,
+        fault=None if body.fault is None else InjectedFault(name=body.fault.name, rank=body.fault.rank),
     )
+    check_drill(principal, fault=order.fault)
 
     def produce(session: Session) -> Answer:
         ordered = request.request_restore(
@@ -140,6 +145,7 @@ def _shown(session: Session, *, restore_id: UUID) -> RestoreResource:
         events=request.events(session, restore_id=restore_id),
         waiting_for=waiting_reasons(session, restore=restore),
         retried_by=request.retried_by(session, restore_id=restore_id),
+        answer=request.answer_of(session, restore=restore),
     )
 
 

@@ -95,6 +95,10 @@ def claim(
         root_document_sha256=inputs.sha256,
         stream_pinned=inputs.is_pinned,
         span_tokens=claimed.restore.span_tokens,
+        oracle=None
+        if claimed.question is None
+        else decode_canonical(claimed.question.to_bytes(), subject="oracle"),
+        fault=claimed.fault,
         layout=expect_object(layout, subject="layout"),
         pace_s=pace.pace_s(claimed.restore.rank_count),
         turn_s=pace.turn_s(claimed.attempt.rank, rank_count=claimed.restore.rank_count),

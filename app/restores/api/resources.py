@@ -1,12 +1,13 @@
 """From rows to JSON shapes."""
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 from uuid import UUID
 
-from app.core.canonical_json import decode_strict, expect_object
-from app.models import RankAttempt, RankReportRow, Readback, Restore, RestoreEvent
+from app.core.canonical_json import JsonObject, decode_canonical, decode_strict, expect_object
+from app.models import RankAttempt, RankReportRow, Readback, Restore, RestoreAnswer, RestoreEvent
 from app.restores.schemas import (
+    AnswerResource,
     AttemptResource,
     CancellationResource,
     DecisionResource,
@@ -19,9 +20,11 @@ from app.restores.schemas import (
     RestoreResource,
     RestoreSummary,
 )
+from app.restores.service.oracle_parts import OraclePart, part_of
 
 # Restores by our own engine are evidence about sparkgate and the snapshot, never about an image.
 TITLE = "engine self-test"
+DRILL_TITLE = "engine self-test, drill"
 
 
 def summary(restore: Restore) -> RestoreSummary:
@@ -29,7 +32,14 @@ def summary(restore: Restore) -> RestoreSummary:
     values = {name: getattr(restore, name) for name in RestoreSummary.model_fields if hasattr(restore, name)}
     values["problem"] = ProblemOfRank(**restore.problem) if restore.problem else None
     values["retry_of"] = restore.retry_of_id
-    return RestoreSummary(title=TITLE, done=restore.outcome is not None, **values)
+    values["oracle_sha256"] = restore.question_sha256
+    values["fault"] = _fault(restore)
+    title = TITLE if restore.fault_name is None else DRILL_TITLE
+    return RestoreSummary(title=title, done=restore.outcome is not None, **values)
+
+
+def _fault(restore: Restore) -> dict[str, Any] | None:
+    return None if restore.fault_name is None else {"name": restore.fault_name, "rank": restore.fault_rank}
 
 
 def detail(
@@ -38,16 +48,24 @@ def detail(
     events: Sequence[RestoreEvent],
     waiting_for: Sequence[str] = (),
     retried_by: UUID | None = None,
+    answer: RestoreAnswer | None = None,
 ) -> RestoreResource:
     """A restore with its attempts, reports and history."""
     return RestoreResource(
         **dict(summary(restore)),
         waiting_for=list(waiting_for),
         retried_by=retried_by,
+        answer=None if answer is None else _answer(answer),
         cancellation=cancellation(restore),
         attempts=[_attempt(attempt, restore=restore) for attempt in restore.attempts],
         events=[EventResource.model_validate(event) for event in events],
     )
+
+
+def _answer(row: RestoreAnswer) -> AnswerResource:
+    document = expect_object(decode_canonical(row.document, subject="answer"), subject="answer")
+    named = {name: getattr(row, name) for name in ("semantic", "observed", "diagnosis", "sha256")}
+    return AnswerResource.model_validate({**named, "document": document})
 
 
 def cancellation(restore: Restore) -> CancellationResource | None:
@@ -91,12 +109,31 @@ def _attempt(attempt: RankAttempt, *, restore: Restore) -> AttemptResource:
         node=attempt.device.node.name,
         device=attempt.device.name,
         problem=ProblemOfRank(**attempt.problem) if attempt.problem else None,
-        report=_report(attempt.report, attempt=attempt, restore=restore) if attempt.report else None,
+        **_reported(attempt.report, attempt=attempt, restore=restore),
     )
 
 
-def _report(row: RankReportRow, *, attempt: RankAttempt, restore: Restore) -> ReportResource:
+def _reported(row: RankReportRow | None, *, attempt: RankAttempt, restore: Restore) -> dict[str, Any]:
+    """The report and the part of the answer that came with it."""
+    if row is None:
+        return {"report": None, "partials": None}
     document = expect_object(decode_strict(row.document, subject="rank report"), subject="rank report")
+    part = part_of(document)
+    partials = None if part is None or part.partials is None else part.partials.to_document()
+    return {
+        "report": _report(row, document=document, part=part, attempt=attempt, restore=restore),
+        "partials": partials,
+    }
+
+
+def _report(
+    row: RankReportRow,
+    *,
+    document: JsonObject,
+    part: OraclePart | None,
+    attempt: RankAttempt,
+    restore: Restore,
+) -> ReportResource:
     report = expect_object(document["report"], subject="rank report.report")
     values = {name: report[name] for name in ReportResource.model_fields if name in report}
     start_ns = service_start_ns(row, attempt=attempt, restore=restore)
@@ -106,6 +143,8 @@ def _report(row: RankReportRow, *, attempt: RankAttempt, restore: Restore) -> Re
             "service_start_ns": start_ns,
             "clock_error_ns": row.claim_round_trip_ns,
             "pool_commit_ns": row.pool_commit_ns,
+            "oracle_start_ns": None if part is None else start_ns + part.start_ns,
+            "oracle_ns": None if part is None else part.duration_ns,
         }
     )
 

@@ -15,10 +15,12 @@ _ADD: Final = text(
     WITH new_restore AS (
       INSERT INTO restore (id, created_by, context_digest, rank_zero_storage_key, layout_sha256, rank_count,
                            span_tokens, resident_s, retry_of_id, try_number, purpose, image_config_id,
-                           allowed_by_verdict_id, allowed_by_exception_id)
+                           allowed_by_verdict_id, allowed_by_exception_id, question_sha256, fault_name,
+                           fault_rank, semantic)
       VALUES (:id, :created_by, :context_digest, :rank_zero_storage_key, :layout_sha256, :rank_count,
               :span_tokens, :resident_s, :retry_of_id, :try_number, :purpose, :image_config_id,
-              :allowed_by_verdict_id, :allowed_by_exception_id)
+              :allowed_by_verdict_id, :allowed_by_exception_id, :question_sha256, :fault_name, :fault_rank,
+              :semantic)
       RETURNING created_at
     ), attempts AS (
       INSERT INTO rank_attempt (id, restore_id, rank, number, device_id, root_document_sha256, root_path,
@@ -38,6 +40,7 @@ _RESTORE: Final = (
     *("id", "created_by", "context_digest", "rank_zero_storage_key", "layout_sha256", "rank_count"),
     *("span_tokens", "resident_s", "retry_of_id", "try_number"),
     *("purpose", "image_config_id", "allowed_by_verdict_id", "allowed_by_exception_id"),
+    *("question_sha256", "fault_name", "fault_rank", "semantic"),
 )
 
 

@@ -11,17 +11,20 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from app.core.errors import CoreError
-from app.core.restore.report import RankOutcome, RankReport
+from app.core.oracle.question import OracleQuestion
+from app.core.restore.report import RankOutcome
 from app.errors import AppError, Conflict, NotFound, Refused
 from app.manifests import service as manifests
 from app.manifests.service import PlanInputs
 from app.models import RankAttempt, RankReportRow, Restore
 from app.nodes import service as nodes
+from app.oracles import service as oracles
 from app.restores import repository
 from app.restores.dispatch import RankMessages
 from app.restores.repository import Told
 from app.restores.service.completion import advance, end_attempt, hold_devices
-from app.restores.service.reports import check_runtime, problem_of, read_report
+from app.restores.service.oracle_parts import check_part
+from app.restores.service.reports import Reported, check_runtime, problem_of, read_report
 from app.web.auth import Principal, check_node
 
 
@@ -50,6 +53,12 @@ class Claim:
     restore: Restore
     token: int
     inputs: PlanInputs
+    question: OracleQuestion | None = None
+
+    @property
+    def fault(self) -> str | None:
+        """The fault that this rank puts in on purpose."""
+        return self.restore.fault_name if self.restore.fault_rank == self.attempt.rank else None
 
 
 def claim(
@@ -91,7 +100,9 @@ def _claim(session: Session, *, attempt: RankAttempt, restore: Restore, token: i
     inputs = manifests.plan_inputs(
         session, sha256=attempt.root_document_sha256, layout_sha256=restore.layout_sha256
     )
-    return Claim(attempt=attempt, restore=restore, token=token, inputs=inputs)
+    asked = restore.question_sha256
+    question = None if asked is None else oracles.known_question(session, sha256=asked)
+    return Claim(attempt=attempt, restore=restore, token=token, inputs=inputs, question=question)
 
 
 def _is_repeated(attempt: RankAttempt, *, asked: ClaimAsked, now: datetime) -> bool:
@@ -169,12 +180,14 @@ def record_ready(session: Session, speaker: Speaker, *, raw: bytes, messages: Ra
         Conflict: stale token, lost lease, another report was received before, or a runtime that is not the
             one the worker registered.
     """
-    report, row, runtime = _read(session, speaker, raw=raw, restored=True)
+    said = _read(session, speaker, raw=raw, restored=True)
+    report, row = said.report, said.row
     restore, attempt, now = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
     if _already_reported(attempt, row=row, token=speaker.token):
         return restore
     _check_token(attempt, token=speaker.token, now=now)
-    check_runtime(attempt, found=runtime)
+    check_runtime(attempt, found=said.runtime)
+    check_part(said.part, restore=restore, attempt=attempt)
     session.add(row)
     attempt.state = "ready"
     attempt.ready_at = now
@@ -191,12 +204,13 @@ def record_failure(session: Session, speaker: Speaker, *, raw: bytes, messages: 
 
     Raises: as `record_ready`.
     """
-    report, row, runtime = _read(session, speaker, raw=raw, restored=False)
+    said = _read(session, speaker, raw=raw, restored=False)
+    report, row = said.report, said.row
     restore, attempt, now = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
     if _already_reported(attempt, row=row, token=speaker.token):
         return restore
     _check_token(attempt, token=speaker.token, now=now)
-    check_runtime(attempt, found=runtime)
+    check_runtime(attempt, found=said.runtime)
     session.add(row)
     hold_devices(session, restore=restore)
     state, problem = "reported", problem_of(report)
@@ -215,19 +229,17 @@ def record_failure(session: Session, speaker: Speaker, *, raw: bytes, messages: 
     return restore
 
 
-def _read(
-    session: Session, speaker: Speaker, *, raw: bytes, restored: bool
-) -> tuple[RankReport, RankReportRow, dict[str, Any]]:
+def _read(session: Session, speaker: Speaker, *, raw: bytes, restored: bool) -> Reported:
     """The report, read before any lock is taken; what is wrong with it is told to whose attempt it is."""
     try:
-        report, row, runtime = read_report(raw, attempt_id=speaker.attempt_id)
-        if (report.outcome is RankOutcome.RESTORED) is not restored:
+        said = read_report(raw, attempt_id=speaker.attempt_id)
+        if (said.report.outcome is RankOutcome.RESTORED) is not restored:
             wanted = "restored" if restored else "other than restored"
-            raise Refused(f"report: expected an outcome {wanted}, found {report.outcome}")
+            raise Refused(f"report: expected an outcome {wanted}, found {said.report.outcome}")
     except (CoreError, AppError):
         attempt_of(session, speaker)
         raise
-    return report, row, runtime
+    return said
 
 
 def _stopped(restore: Restore, *, attempt: RankAttempt) -> tuple[str, dict[str, Any] | None]:

@@ -8,27 +8,47 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
-from app.core.restore.report import RankOutcome, combine
+from app.core.restore.report import RankOutcome, RestoreOutcome, combine
 from app.db.session import after_commit
 from app.ledger import service as ledger
 from app.models import RankAttempt, Restore
 from app.nodes import service as nodes
 from app.restores import repository
 from app.restores.dispatch import RankMessages
+from app.restores.service.answers import PUBLISHABLE, Semantic, answer_question
 
 
 class Step(StrEnum):
     """What happens next to a restore."""
 
     WAIT = "wait"
+    ANSWER = "answer"
     PUBLISH = "publish"
     RETRACT = "retract"
     RESTORED = "restored"
     END = "end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What the rule needs to know of the question a restore is asked, and of a fault put in on purpose.
+
+    Attributes:
+        semantic: what came of it; None until it is known.
+        barred: whatever the answer, these pages must not be seen: a drill's, or pages found wrong.
+    """
+
+    semantic: str | None = "not asked"
+    barred: bool = False
+
+    @property
+    def allows_publish(self) -> bool:
+        """Only what was answered right is published, or was not asked at all; a drill never is."""
+        return self.semantic in PUBLISHABLE and not self.barred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +61,21 @@ class RankState:
     ended: bool
 
 
+NOT_ASKED: Final = Asking()
+
+
 def next_step(
-    *, decision: str | None, epoch: int, ranks: Sequence[RankState], cancelled: bool = False
+    *,
+    decision: str | None,
+    epoch: int,
+    ranks: Sequence[RankState],
+    cancelled: bool = False,
+    asking: Asking = NOT_ASKED,
 ) -> Step:
     """The next step of a restore that runs.
 
-    Every rank ready: publish. Every rank acknowledged that decision's epoch: restored. Any rank ended
+    Every rank ready: its question is answered, then publish or, after another answer than the expected one,
+    retract. Every rank acknowledged that decision's epoch: restored. Any rank ended
     before that, or the restore called off before publish was decided: retract, and the end once every rank
     has stopped.
     """
@@ -59,7 +88,11 @@ def next_step(
         return Step.RESTORED if acknowledged else Step.WAIT
     if cancelled:
         return Step.RETRACT
-    return Step.PUBLISH if all(rank.state == "ready" for rank in ranks) else Step.WAIT
+    if not all(rank.state == "ready" for rank in ranks):
+        return Step.WAIT
+    if asking.semantic is None:
+        return Step.ANSWER
+    return Step.PUBLISH if asking.allows_publish else Step.RETRACT
 
 
 def advance(session: Session, *, restore: Restore, now: datetime, messages: RankMessages) -> None:
@@ -73,12 +106,15 @@ def advance(session: Session, *, restore: Restore, now: datetime, messages: Rank
             epoch=restore.epoch,
             ranks=_rank_states(session, restore=restore),
             cancelled=restore.cancel_requested_at is not None,
+            asking=_asking(restore),
         )
         if step in {Step.PUBLISH, Step.RETRACT, Step.RESTORED}:
             _call_ranks(session, restore=restore, messages=messages)
         match step:
             case Step.WAIT:
                 return
+            case Step.ANSWER:
+                answer_question(session, restore=restore)
             case Step.PUBLISH:
                 _decide(session, restore=restore, decision="publish", now=now)
             case Step.RETRACT:
@@ -90,6 +126,11 @@ def advance(session: Session, *, restore: Restore, now: datetime, messages: Rank
             case Step.END:
                 _end_retracted(session, restore=restore, now=now)
                 return
+
+
+def _asking(restore: Restore) -> Asking:
+    barred = restore.fault_name is not None or restore.problem is not None
+    return Asking(semantic=restore.semantic, barred=barred)
 
 
 def _call_ranks(session: Session, *, restore: Restore, messages: RankMessages) -> None:
@@ -201,8 +242,10 @@ def _end_restored(session: Session, *, restore: Restore, now: datetime) -> None:
 
 
 def _end_retracted(session: Session, *, restore: Restore, now: datetime) -> None:
-    restore.outcome = str(combine(_rank_outcome(attempt) for attempt in restore.attempts))
-    restore.problem = _first_cause(restore.attempts)
+    restore.semantic = restore.semantic or Semantic.UNANSWERED
+    restore.outcome = str(_combined(restore))
+    # An answer that decided the retraction is its first cause, whatever befell a rank on the way back.
+    restore.problem = restore.problem or _first_cause(restore.attempts)
     if restore.cancel_requested_at is not None and restore.outcome != "corrupt":
         restore.outcome = "incomplete"
         restore.problem = _cancellation(restore)
@@ -214,12 +257,23 @@ def _end_retracted(session: Session, *, restore: Restore, now: datetime) -> None
     _record_end(session, restore=restore)
 
 
+def _combined(restore: Restore) -> RestoreOutcome:
+    """By the ranks; where they had placed everything and the answer was not the expected one, the machine
+    failed: every stored byte held."""
+    by_ranks = combine(_rank_outcome(attempt) for attempt in restore.attempts)
+    if restore.problem is not None and by_ranks is not RestoreOutcome.CORRUPT:
+        return RestoreOutcome.FAILED
+    return by_ranks
+
+
 def _record_end(session: Session, *, restore: Restore) -> None:
     """The result, every attempt and report, and what happened so far, as one leaf."""
     everything = ledger.all_of(restore.id)
     parts = ("rank_attempt.result", "rank_report", "restore_event")
     rows: dict[str, list[ledger.RowKey]] = {view: [everything] for view in parts}
     rows["restore.result"] = [restore]
+    if restore.question_sha256 is not None:
+        rows |= {"restore.semantic": [restore], "restore_answer": [everything]}
     if restore.released_at is not None:
         rows |= {"restore.release": [restore], "rank_attempt.release": [everything]}
     ledger.record(

@@ -1,5 +1,6 @@
 """The report document of a rank: read, and held against the runtime its worker registered."""
 
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
@@ -9,6 +10,8 @@ from app.core.restore.report import RankReport, parse_report
 from app.core.runtime import first_difference
 from app.errors import Conflict
 from app.models import RankAttempt, RankReportRow
+from app.restores.service import oracle_parts
+from app.restores.service.oracle_parts import OraclePart
 
 _REPORT_KEYS: Final = frozenset(
     {"report", "runtime", "service_start_ns", "claim_round_trip_ns", "pool_commit_ns"}
@@ -16,14 +19,27 @@ _REPORT_KEYS: Final = frozenset(
 _HOUR_NS: Final = 3600 * 10**9
 
 
-def read_report(raw: bytes, *, attempt_id: UUID) -> tuple[RankReport, RankReportRow, dict[str, Any]]:
-    """The report of one rank, the row that keeps it, and the runtime it names.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """What a rank worker sends at the end: the report, the row that keeps it, the runtime it names, and its
+    part of the answer where it was asked a question."""
+
+    report: RankReport
+    row: RankReportRow
+    runtime: dict[str, Any]
+    part: OraclePart | None
+
+
+def read_report(raw: bytes, *, attempt_id: UUID) -> Reported:
+    """The report of one rank with everything that stands beside it.
 
     Raises:
         FormatError: the document is not one.
     """
     value = decode_strict(raw, subject="rank report")
-    document = expect_object(value, subject="rank report", keys=_REPORT_KEYS)
+    document = expect_object(value, subject="rank report")
+    asked = document.keys() & {oracle_parts.KEY}  # only of a rank that was asked
+    document = expect_object(value, subject="rank report", keys=_REPORT_KEYS | asked)
     report = parse_report(document["report"])
     row = RankReportRow(
         attempt_id=attempt_id,
@@ -33,7 +49,12 @@ def read_report(raw: bytes, *, attempt_id: UUID) -> tuple[RankReport, RankReport
         claim_round_trip_ns=_nanoseconds(document, key="claim_round_trip_ns"),
         pool_commit_ns=_nanoseconds(document, key="pool_commit_ns"),
     )
-    return report, row, expect_object(document["runtime"], subject="rank report.runtime")
+    return Reported(
+        report=report,
+        row=row,
+        runtime=expect_object(document["runtime"], subject="rank report.runtime"),
+        part=oracle_parts.part_of(document),
+    )
 
 
 def check_runtime(attempt: RankAttempt, *, found: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
 
+from app.core.oracle.question import OracleQuestion
 from app.core.restore.page_plan import plan_restore
 from app.core.store.snapshot import PageLayout
 from app.errors import Conflict, NotFound
@@ -14,9 +15,19 @@ from app.layouts import service as layouts
 from app.ledger import service as ledger
 from app.manifests import service as manifests
 from app.manifests.service import Snapshot
-from app.models import Device, ManifestLocation, RankAttempt, Restore, RestoreEvent, RootDocument
+from app.models import (
+    Device,
+    ManifestLocation,
+    RankAttempt,
+    Restore,
+    RestoreAnswer,
+    RestoreEvent,
+    RootDocument,
+)
 from app.nodes import service as nodes
 from app.restores import repository
+from app.restores.service.answers import Semantic, question_of
+from app.restores.service.drills import InjectedFault, check_fault
 from app.restores.service.purpose import allow
 from app.web.paging import Cursor, Total
 
@@ -27,7 +38,12 @@ _planned: dict[tuple[str, str], int] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreOrder:
-    """What a client asks for."""
+    """What a client asks for.
+
+    Attributes:
+        oracle: digest of the question its pages are asked, ``none``, or nothing for the registered one.
+        fault: makes it a drill.
+    """
 
     context_digest: str
     layout_sha256: str
@@ -35,6 +51,8 @@ class RestoreOrder:
     resident_s: int
     purpose: str = "qualification"
     image_config_id: str | None = None
+    oracle: str | None = None
+    fault: InjectedFault | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +106,10 @@ def request_restore(
             code="snapshot-incomplete",
         )
     layout = layouts.known_layout(session, sha256=order.layout_sha256)
+    question = question_of(session, oracle=order.oracle, snapshot=snapshot, layout=layout)
+    check_fault(order.fault, purpose=order.purpose, rank_count=snapshot.rank_count, question=question)
     assignments = _assign(session, snapshot=snapshot, layout=layout)
-    restore = _restore(order, snapshot=snapshot, by=by)
+    restore = _restore(order, snapshot=snapshot, question=question, by=by)
     allowed = allow(
         session,
         purpose=order.purpose,
@@ -123,10 +143,12 @@ def _rows(restore: Restore) -> dict[str, list[ledger.RowKey]]:
     }
     if restore.purpose != "qualification" or restore.image_config_id is not None:
         rows["restore.purpose"] = [restore.id]
+    if restore.question_sha256 is not None:
+        rows["restore.question"] = [restore.id]
     return rows
 
 
-def _restore(order: RestoreOrder, *, snapshot: Snapshot, by: str) -> Restore:
+def _restore(order: RestoreOrder, *, snapshot: Snapshot, question: OracleQuestion | None, by: str) -> Restore:
     return Restore(
         id=uuid4(),
         state="waiting",
@@ -141,6 +163,10 @@ def _restore(order: RestoreOrder, *, snapshot: Snapshot, by: str) -> Restore:
         image_config_id=order.image_config_id,
         resident_s=order.resident_s,
         try_number=1,
+        question_sha256=None if question is None else str(question.sha256),
+        semantic=Semantic.NOT_ASKED if question is None else None,
+        fault_name=None if order.fault is None else order.fault.name,
+        fault_rank=None if order.fault is None else order.fault.rank,
     )
 
 
@@ -216,6 +242,11 @@ def get_restore(session: Session, *, restore_id: UUID) -> Restore:
     if restore is None:
         raise NotFound(f"restore {restore_id}: not found")
     return restore
+
+
+def answer_of(session: Session, *, restore: Restore) -> RestoreAnswer | None:
+    """What was written down of a restore's answer, if it was asked and is answered."""
+    return None if restore.question_sha256 is None else repository.get_answer(session, restore_id=restore.id)
 
 
 def events(session: Session, *, restore_id: UUID) -> list[RestoreEvent]:

@@ -9,6 +9,7 @@ from app.errors import Conflict
 from app.ledger import service as ledger
 from app.models import Restore
 from app.restores import repository
+from app.restores.service.answers import NO_QUESTION
 from app.restores.service.cancellation import locked_restore
 from app.restores.service.request import Ordered, RestoreOrder, request_restore
 
@@ -30,6 +31,7 @@ def retry_restore(session: Session, *, restore_id: UUID, by: str, settings: Sett
         resident_s=restore.resident_s,
         purpose=restore.purpose,
         image_config_id=restore.image_config_id,
+        oracle=restore.question_sha256 or NO_QUESTION,
     )
     ordered = request_restore(
         session, order=order, by=by, silence_s=settings.node_silence_s, retry_of=restore
@@ -48,6 +50,12 @@ def retry_restore(session: Session, *, restore_id: UUID, by: str, settings: Sett
 
 
 def _check_retryable(session: Session, *, restore: Restore, try_limit: int) -> None:
+    if restore.fault_name is not None:
+        raise Conflict(
+            f"restore {restore.id}: expected one without a fault put in on purpose, found a drill "
+            f"({restore.fault_name}); order it anew",
+            code="retry-refused",
+        )
     if restore.outcome is None:
         raise Conflict(
             f"restore {restore.id}: expected one that is over, found {restore.state}", code="retry-refused"

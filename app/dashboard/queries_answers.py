@@ -1,0 +1,51 @@
+"""SQL for what restores were asked and answered."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.models import OracleQuestionRow, Restore, RestoreAnswer, VerdictCurrent
+
+MOST_ALIKE: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedAlike:
+    """A restore that was asked a question, its answer, and what the rules say of its receipt."""
+
+    restore: Restore
+    answer: RestoreAnswer | None
+    verdict: str | None
+
+
+def answer(session: Session, *, restore_id: UUID) -> RestoreAnswer | None:
+    return session.get(RestoreAnswer, restore_id)
+
+
+def asked_alike(session: Session, *, question_sha256: str) -> list[AskedAlike]:
+    """The newest restores that were asked a question, newest first."""
+    judged = (VerdictCurrent.receipt_sha256 == Restore.receipt_sha256) & (VerdictCurrent.kind == "receipt")
+    query = (
+        select(Restore, RestoreAnswer, VerdictCurrent.outcome)
+        .outerjoin(RestoreAnswer, RestoreAnswer.restore_id == Restore.id)
+        .outerjoin(VerdictCurrent, judged)
+        .where(Restore.question_sha256 == question_sha256)
+        .order_by(Restore.created_at.desc(), Restore.id.desc())
+        .limit(MOST_ALIKE)
+    )
+    return [
+        AskedAlike(restore=restore, answer=row, verdict=verdict)
+        for restore, row, verdict in session.execute(query)
+    ]
+
+
+def questions(session: Session, *, context_digest: str, rank_count: int) -> Sequence[OracleQuestionRow]:
+    """The newest questions that restores of a snapshot can be asked."""
+    row = OracleQuestionRow
+    fits = {"context_digest": context_digest, "rank_count": rank_count}
+    query = select(row).filter_by(**fits).order_by(row.created_at.desc(), row.sha256.desc()).limit(MOST_ALIKE)
+    return session.scalars(query).all()
