@@ -10,6 +10,8 @@ import typer
 from app.cli.progress import progress_bar
 from app.cli.store_console import InputError, errors_shown, print_json, print_pairs
 from app.core.canonical_json import JsonObject, encode_canonical
+from app.core.oracle.question import OracleQuestion
+from app.core.oracle.synthesis import least_bytes, synthesize_oracle
 from app.core.store.layout import MAX_OBJECT_BYTES
 from app.core.store.synth import (
     StoreKind,
@@ -22,6 +24,7 @@ from app.core.store.synth import (
 SYNTH_HELP = """Make a valid store: PATH/rank0 … with one root per rank, and what its readers must know.
 
 The page layout is in PATH/layout.json, the identities are in PATH/rank0.identity.json …
+With --oracle the pages hold keys and values of an attention layer, and PATH/oracle.json asks what they say.
 Equal content is adopted, different content is never overwritten.
 Exit codes: 0 made, 2 usage, 5 failed.
 """
@@ -51,14 +54,21 @@ def synthesize(
         ),
     ] = None,
     kind: Annotated[SynthKind, typer.Option(help="What to make; a base is made too.")] = SynthKind.FLAT,
-    ranks: Annotated[int, typer.Option(min=1, max=64, help="Tensor-parallel ranks.")] = 4,
+    ranks: Annotated[int, typer.Option("--ranks", "--tp", min=1, max=64, help="Tensor-parallel ranks.")] = 4,
     object_bytes: Annotated[int, typer.Option(help="Size of every object but the last.")] = MAX_OBJECT_BYTES,
     seed: Annotated[int, typer.Option(help="Varies tokens and payload.")] = 0,
+    oracle: Annotated[
+        bool, typer.Option("--oracle", help="A flat snapshot that answers a question, and the question.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Write the store and say what was made."""
     with errors_shown(as_json=as_json):
-        if kind is SynthKind.FLAT:
+        if oracle:
+            document = _oracle(
+                path, kind=kind, byte_count=byte_count, ranks=ranks, object_bytes=object_bytes, seed=seed
+            )
+        elif kind is SynthKind.FLAT:
             document = _flat(path, byte_count=byte_count, ranks=ranks, object_bytes=object_bytes, seed=seed)
         else:
             document = _small(
@@ -91,6 +101,27 @@ def _flat(path: Path, *, byte_count: int | None, ranks: int, object_bytes: int, 
         )
     _write_companions(made)
     return _describe_snapshot(made)
+
+
+def _oracle(
+    path: Path, *, kind: SynthKind, byte_count: int | None, ranks: int, object_bytes: int, seed: int
+) -> JsonObject:
+    """A flat snapshot of attention state with its question, the smallest if no size is given."""
+    if kind is not SynthKind.FLAT:
+        raise InputError(f"--oracle: expected a flat snapshot, found --kind {kind}")
+    with progress_bar("synth", total=ranks * (byte_count or least_bytes())) as told:
+        made = synthesize_oracle(
+            path,
+            ranks=ranks,
+            bytes_per_rank=byte_count,
+            object_bytes=object_bytes,
+            seed=seed,
+            progress=told,
+            new_id=_new_id,
+        )
+    _write_companions(made.snapshot)
+    _write_once(path / "oracle.json", content=made.question.to_bytes())
+    return {**_describe_snapshot(made.snapshot), **_describe_question(path, made.question)}
 
 
 def _small(
@@ -157,6 +188,16 @@ def _describe_snapshot(made: SynthesizedSnapshot) -> JsonObject:
             }
             for root, published in zip(made.roots, made.published, strict=True)
         ],
+    }
+
+
+def _describe_question(path: Path, question: OracleQuestion) -> JsonObject:
+    return {
+        "oracle": str(path / "oracle.json"),
+        "question_sha256": question.sha256,
+        "expected": question.expected,
+        "control": question.control,
+        "fallback": question.fallback,
     }
 
 

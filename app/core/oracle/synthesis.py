@@ -72,8 +72,8 @@ def synthesize_oracle(
     check_request(ranks=ranks, object_bytes=object_bytes)
     if not 0 <= seed < 2**63:
         raise PlanError("seed", expected="0 … 2^63 - 1", found=str(seed))
-    layers = _oracle_layers(dtype)
-    stream_bytes = minimum_bytes(beside=layers) if bytes_per_rank is None else bytes_per_rank
+    layers = oracle_layers(dtype)
+    stream_bytes = least_bytes(dtype) if bytes_per_rank is None else bytes_per_rank
     layout, span_tokens = design_layout(stream_bytes, beside=layers)
     question = pose_question(layout, span_tokens=span_tokens, ranks=ranks, seed=seed, dtype=dtype)
     design = SnapshotDesign(
@@ -92,6 +92,31 @@ def synthesize_oracle(
         new_id=new_id,
     )
     return SynthesizedOracle(snapshot=snapshot, question=question)
+
+
+def least_bytes(dtype: str = _DTYPE) -> int:
+    """The shortest stream ``synthesize_oracle`` can make, in bytes.
+
+    Raises:
+        PlanError: a page cannot hold such numbers.
+    """
+    return minimum_bytes(beside=oracle_layers(dtype))
+
+
+def oracle_layers(dtype: str) -> tuple[PageLayer, ...]:
+    """The layers with keys and values, as they stand in a layout.
+
+    Raises:
+        PlanError: a page cannot hold such numbers.
+    """
+    if dtype not in DTYPE_BYTES:
+        raise PlanError("dtype", expected=" or ".join(DTYPE_BYTES), found=dtype)
+    shape = (BLOCK_TOKENS, _HEADS_PER_RANK, _HEAD_DIM)
+    size = BLOCK_TOKENS * _HEADS_PER_RANK * _HEAD_DIM * DTYPE_BYTES[dtype]
+    return tuple(
+        PageLayer(name=name, dtype=f"torch.{dtype}", page_shape=shape, bytes_per_page=size)
+        for name in (KEY_LAYER, VALUE_LAYER)
+    )
 
 
 def pose_question(
@@ -130,14 +155,3 @@ def pose_question(
     salt = salt_v3(page_identity(layout, ranks=ranks, rank=0))
     tokens = [int(token) for token in prompt(unnamed, word=unnamed.expected)]
     return replace(unnamed, context_digest=context_digest(tokens, salt=salt))
-
-
-def _oracle_layers(dtype: str) -> tuple[PageLayer, ...]:
-    if dtype not in DTYPE_BYTES:
-        raise PlanError("dtype", expected=" or ".join(DTYPE_BYTES), found=dtype)
-    shape = (BLOCK_TOKENS, _HEADS_PER_RANK, _HEAD_DIM)
-    size = BLOCK_TOKENS * _HEADS_PER_RANK * _HEAD_DIM * DTYPE_BYTES[dtype]
-    return tuple(
-        PageLayer(name=name, dtype=f"torch.{dtype}", page_shape=shape, bytes_per_page=size)
-        for name in (KEY_LAYER, VALUE_LAYER)
-    )
