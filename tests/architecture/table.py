@@ -366,7 +366,7 @@ WORKERS: Final = _e(
     _e("heartbeat.py", "renew a lease beside the work", on_gpu_node=True),
     _e("decision_calls.py", "hear at once that something is decided", beside=True, on_gpu_node=True),
     _e("inventory.py", "scan store roots for root documents", beside=True, on_gpu_node=True),
-    _e("rank_oracle.py", "a rank's part of an answer; a fault put in on purpose", beside=True, on_gpu_node=True),
+    _e("rank_oracle.py", "a part of an answer; a fault on purpose", beside=True, on_gpu_node=True),
     _e("oracle_client.py", "ask an endpoint the oracle's question", beside=True),
     _e("control_client.py", "HTTP client of the control plane", on_gpu_node=True),
     _e("runtime.py", "what a rank worker measures of the code it is", on_gpu_node=True),
