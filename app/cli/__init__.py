@@ -8,6 +8,7 @@ from app.cli.accounts import accounts_app
 from app.cli.bootstrap import bootstrap
 from app.cli.declare import declare
 from app.cli.demo import demo
+from app.cli.evidence import evidence_app
 from app.cli.import_documents import import_documents
 from app.cli.keys import keys_app
 from app.cli.ledger import ledger_app
@@ -45,6 +46,7 @@ cli.add_typer(profile_app, name="profile")
 cli.add_typer(keys_app, name="keys")
 cli.add_typer(accounts_app, name="accounts")
 cli.add_typer(ledger_app, name="ledger")
+cli.add_typer(evidence_app, name="evidence")
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """The control plane's REST API as the command line speaks it."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
@@ -62,6 +63,23 @@ class ApiClient:
         except ValueError as error:
             raise ApiError(_problem_text(response)) from error
         return response.status_code, dict(response.headers), cast(dict[str, Any], body)
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """The bytes of a file, part after part.
+
+        Raises:
+            ApiError: not there, not allowed, not reachable, or cut off.
+        """
+        try:
+            with self._http.stream("GET", path) as response:
+                if not response.is_success:
+                    response.read()
+                    raise ApiError(_problem_text(response))
+                yield from response.iter_bytes()
+        except httpx2.TransportError as error:
+            raise ApiError(
+                f"{self.base_url}: expected the file, found {type(error).__name__}: {error}"
+            ) from error
 
     def _answer(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
         response = self._response(method, path, **arguments)

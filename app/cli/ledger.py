@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.cli.progress import progress_line
 from app.config import Settings
 from app.core.canonical_json import JsonObject, encode_canonical
+from app.core.dsse import fingerprint
 from app.core.errors import CoreError
 from app.core.ledger.checkpoint import (
     Checkpoint,
@@ -50,17 +51,36 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stand
 @ledger_app.command()
 def checkpoint(
     size: Annotated[int | None, typer.Option(min=0, help="One handed out earlier; else of now.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write it to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the head of now, signed with SPARKGATE_LEDGER_KEY_FILE; an auditor keeps it for --against."""
+    """Print the head of now, signed with SPARKGATE_LEDGER_KEY_FILE; an auditor keeps it for --against.
+
+    Bundles are verified with it too, and with the key's fingerprint, which is said beside it.
+    """
     with _database() as (database, signer), database.transaction() as session:
         note = proofs.checkpoint(session, size=size, signer=signer)
     head = parse_checkpoint(note).checkpoint
+    key = fingerprint(signer.verifier.public) if signer else None
+    if out is not None:
+        _write(out, note)
     if as_json:
         said: JsonObject = {"origin": head.origin, "size": head.size, "root": head.root.hex()}
-        _print_json(said | {"note": note.decode()})
-    else:
+        _print_json(said | {"note": note.decode(), "fingerprint": key})
+    elif out is None:
         typer.echo(note.decode(), nl=False)
+        typer.echo(f"key fingerprint {key or 'not known: no key is set'}", err=True)
+    else:
+        typer.echo(f"{out}: the head over {head.size:,} entries; key fingerprint {key or 'not known'}")
+
+
+def _write(path: Path, note: bytes) -> None:
+    """A checkpoint that is kept is not written over."""
+    try:
+        with path.open("xb") as file:
+            file.write(note)
+    except OSError as error:
+        _refuse(f"checkpoint {path}: expected a new file, found {error.strerror}")
 
 
 @ledger_app.command()

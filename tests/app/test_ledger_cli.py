@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
+from app.core.dsse import fingerprint
 from app.core.ledger.checkpoint import NoteSigner, verify_checkpoint
 from app.core.ledger.leaf import parse_leaf
 from app.db.session import Database
@@ -55,6 +56,20 @@ def test_checkpoint_and_entries(variables: dict[str, str], kept: Path, tmp_path:
     shown = run("ledger", "entries", home=tmp_path, **variables).stdout
     assert "layout-registered" in shown
     assert "5 of 5 entries" in shown
+
+
+def test_a_checkpoint_is_kept_in_a_file_and_not_written_over(
+    variables: dict[str, str], kept: Path, tmp_path: Path
+) -> None:
+    public = NoteSigner.parse(Path(variables["LEDGER_KEY_FILE"]).read_text().strip()).verifier.public
+    path = tmp_path / "head.txt"
+    done = run("ledger", "checkpoint", "--out", str(path), home=tmp_path, **variables)
+    assert (done.returncode, path.read_bytes()) == (0, kept.read_bytes())
+    assert f"5 entries; key fingerprint {fingerprint(public)}" in done.stdout
+    again = run("ledger", "checkpoint", "--out", str(path), home=tmp_path, **variables)
+    assert (again.returncode, "expected a new file, found File exists" in again.stderr) == (2, True)
+    said = json.loads(run("ledger", "checkpoint", "--json", home=tmp_path, **variables).stdout)
+    assert said["fingerprint"] == fingerprint(public)
 
 
 def test_audit_by_the_reader_role(
