@@ -29,7 +29,13 @@ from app.models.restores import (
     RestoreEvent,
 )
 from app.models.sources import SourceIdentityRow
-from app.models.verdicts import DeclarationRow, OperationalException, VerdictCurrent, VerdictRow
+from app.models.verdicts import (
+    DeclarationRow,
+    OperationalException,
+    OperationalExceptionEnd,
+    VerdictCurrent,
+    VerdictRow,
+)
 
 FACT_TABLES: Final = (
     Layout,
@@ -49,6 +55,7 @@ FACT_TABLES: Final = (
     VerdictRow,
     DeclarationRow,
     OperationalException,
+    OperationalExceptionEnd,
     ProfileDocument,
     ProfilePlace,
     LedgerLeaf,
@@ -90,6 +97,7 @@ __all__ = [
     "ManifestPin",
     "Node",
     "OperationalException",
+    "OperationalExceptionEnd",
     "OracleQuestionRow",
     "ProfileDocument",
     "ProfilePlace",

@@ -175,3 +175,16 @@ class OperationalException(Base):
     expires_at: Mapped[datetime]
     created_at: Mapped[CreatedAt]
     created_by: Mapped[str]
+
+    end: Mapped["OperationalExceptionEnd | None"] = relationship(uselist=False, lazy="joined", viewonly=True)
+
+
+class OperationalExceptionEnd(Base):
+    """Somebody ended an exception before its time; the exception itself stays as it was granted."""
+
+    __tablename__ = "operational_exception_end"
+
+    exception_id: Mapped[UUID] = mapped_column(ForeignKey("operational_exception.id"), primary_key=True)
+    reason: Mapped[str]
+    created_at: Mapped[CreatedAt]
+    created_by: Mapped[str]

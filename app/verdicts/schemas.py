@@ -140,6 +140,18 @@ class ExceptionBody(Body):
     expires_at: datetime = Field(strict=False, description="at most 30 days ahead")
 
 
+class ExceptionEndBody(Body):
+    reason: Reason = Field(examples=["the old image can be pulled again"])
+
+
+class ExceptionEndResource(Resource):
+    """Who ended it before its time, when and why."""
+
+    reason: str
+    created_at: datetime
+    created_by: str
+
+
 class ExceptionResource(Resource):
     id: UUID
     image_config_id: str
@@ -148,6 +160,7 @@ class ExceptionResource(Resource):
     expires_at: datetime
     created_at: datetime
     created_by: str
+    end: ExceptionEndResource | None = Field(default=None, description="ended early, by whom and why")
 
 
 class ExceptionList(Resource):

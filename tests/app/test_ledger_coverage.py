@@ -103,9 +103,12 @@ def bring_evidence(ring: Ring, database: Database, settings: Settings) -> None:
             "manifest_schema": "sparkcache-page-snapshot-manifest/v2",
         },
     }
-    ring.client.post("/api/v1/exceptions", headers=headers, json=exception).raise_for_status()
+    granted = ring.client.post("/api/v1/exceptions", headers=headers, json=exception).raise_for_status()
     restore = ring.start_restore(purpose="operational", image_config_id="1a" * 32)
     ring.client.post(f"/api/v1/restores/{restore['id']}/cancel", headers=headers).raise_for_status()
+    ring.client.post(
+        f"{granted.headers['Location']}/end", headers=headers, json={"reason": "no longer"}
+    ).raise_for_status()
     write_receipts(database, settings=settings)
 
 

@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -200,6 +201,26 @@ def test_an_exception_holds_for_its_scope_until_its_end(ring: Ring) -> None:
     assert made.json()["allowed_by_exception_id"] == granted["id"]
     assert get(ring, f"exceptions/{granted['id']}") == granted
     assert get(ring, "exceptions")["total"]["count"] == 2
+
+
+def test_an_exception_is_ended_once_and_allows_nothing_more(ring: Ring) -> None:
+    order = {"purpose": "operational", "image_config_id": CONFIG_ID}
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    body = {"image_config_id": CONFIG_ID, "reason": "ticket 4711", "expires_at": soon.isoformat()}
+    granted = post(ring, "exceptions", json={**body, "scope": scope_of(ring)}).raise_for_status().json()
+    assert granted["end"] is None
+    assert ring.post_restore(**order).status_code == 202
+    path = f"exceptions/{granted['id']}/end"
+    assert post(ring, path, json={"reason": ""}).status_code == 422
+    ended = post(ring, path, json={"reason": "pulled again"}).raise_for_status().json()
+    assert (ended["end"]["created_by"], ended["end"]["reason"]) == ("ada/operator", "pulled again")
+    assert get(ring, f"exceptions/{granted['id']}") == ended
+    refused = ring.post_restore(**order)
+    assert (refused.status_code, refused.json()["code"]) == (409, "image-not-deployable")
+    again = post(ring, path, json={"reason": "pulled again"})
+    assert (again.status_code, again.json()["code"]) == (409, "conflict")
+    assert "ended by ada/operator" in again.json()["detail"]
+    assert post(ring, f"exceptions/{uuid4()}/end", json={"reason": "r"}).status_code == 404
 
 
 @pytest.mark.parametrize("ahead", [timedelta(seconds=-1), timedelta(days=31)])

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
 
-from app.verdicts.schemas import ExceptionBody, ExceptionList, ExceptionResource
+from app.verdicts.schemas import ExceptionBody, ExceptionEndBody, ExceptionList, ExceptionResource
 from app.verdicts.service import allowed
 from app.verdicts.service.allowed import SnapshotScope
 from app.web.deps import ImagesReader, ReadSession, RestoresWriter, WriteSession
@@ -68,3 +68,17 @@ def get_exception(
 ) -> Response:
     row = allowed.get_exception(session, exception_id=exception_id)
     return conditional_json(request, ExceptionResource.model_validate(row))
+
+
+@router.post(
+    "/{exception_id}/end",
+    operation_id="end_exception",
+    summary="End an exception before its time",
+    description="Restores it has allowed already go on; the next one is refused. It cannot be taken back.",
+    responses=problem_responses("not-found", "conflict"),
+)
+def end_exception(
+    exception_id: UUID, body: ExceptionEndBody, principal: RestoresWriter, session: WriteSession
+) -> ExceptionResource:
+    row = allowed.end_exception(session, exception_id=exception_id, reason=body.reason, by=principal.name)
+    return ExceptionResource.model_validate(row)

@@ -17,8 +17,9 @@ from app.db.session import database_time
 from app.errors import Conflict, FieldProblem, NotFound, Refused
 from app.ledger import service as ledger
 from app.manifests import service as manifests
-from app.models import OperationalException, RootDocument, VerdictRow
+from app.models import OperationalException, OperationalExceptionEnd, RootDocument, VerdictRow
 from app.verdicts import repository
+from app.verdicts.repository import exceptions
 from app.web.paging import Cursor, Total
 
 LONGEST_EXCEPTION: Final = timedelta(days=30)
@@ -83,7 +84,7 @@ def allowance(session: Session, *, image_config_id: str, scope: SnapshotScope) -
     for row in found:
         if not _differences(row, scope):
             return Allowance(verdict_id=row.id)
-    exception = repository.open_exception(
+    exception = exceptions.open_exception(
         session,
         image_config_id=image_config_id,
         scope_digest=scope.digest(),
@@ -125,7 +126,7 @@ def grant_exception(
         created_at=now,
         created_by=by,
     )
-    repository.add_exception(session, exception=row)
+    exceptions.add_exception(session, exception=row)
     ledger.record(
         session,
         kind="exception-granted",
@@ -136,13 +137,43 @@ def grant_exception(
     return row
 
 
+def end_exception(session: Session, *, exception_id: UUID, reason: str, by: str) -> OperationalException:
+    """End an exception before its time. Restores it has allowed already go on; the next is refused.
+
+    Raises:
+        NotFound: none has this id.
+        Conflict: it is over already.
+    """
+    row = get_exception(session, exception_id=exception_id)
+    now = database_time(session)
+    if row.expires_at <= now:
+        raise _is_over(row, f"expired at {row.expires_at:%Y-%m-%dT%H:%M:%SZ}")
+    end = OperationalExceptionEnd(exception_id=row.id, reason=reason, created_at=now, created_by=by)
+    is_first = row.end is None and exceptions.add_exception_end(session, end=end)
+    row = get_exception(session, exception_id=exception_id)
+    if not is_first and row.end is not None:
+        raise _is_over(row, f"ended by {row.end.created_by} at {row.end.created_at:%Y-%m-%dT%H:%M:%SZ}")
+    ledger.record(
+        session,
+        kind="exception-ended",
+        by=by,
+        rows={"operational_exception_end": [row.id]},
+        facts={"image": row.image_config_id, "exception": str(row.id)},
+    )
+    return row
+
+
+def _is_over(row: OperationalException, how: str) -> Conflict:
+    return Conflict(f"exception {row.id}: expected one that still holds, found one that {how}")
+
+
 def get_exception(session: Session, *, exception_id: UUID) -> OperationalException:
     """An exception, expired or not.
 
     Raises:
         NotFound: none has this id.
     """
-    row = repository.get_exception(session, exception_id=exception_id)
+    row = exceptions.get_exception(session, exception_id=exception_id)
     if row is None:
         raise NotFound(f"exception {exception_id}: not found")
     return row
@@ -150,12 +181,12 @@ def get_exception(session: Session, *, exception_id: UUID) -> OperationalExcepti
 
 def list_exceptions(session: Session, *, after: Cursor | None, limit: int) -> list[OperationalException]:
     """Exceptions, newest first, expired ones too."""
-    return repository.list_exceptions(session, after=after, limit=limit)
+    return exceptions.list_exceptions(session, after=after, limit=limit)
 
 
 def count_exceptions(session: Session) -> Total:
     """How many there are, counted up to a bound."""
-    return repository.count_exceptions(session)
+    return exceptions.count_exceptions(session)
 
 
 def _differences(row: VerdictRow, scope: SnapshotScope) -> list[str]:

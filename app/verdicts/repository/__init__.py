@@ -1,4 +1,4 @@
-"""SQL of verdicts, declarations and exceptions."""
+"""SQL of verdicts and declarations."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Select, TextClause, exists, func, or_, select, text, tuple_
 from sqlalchemy.orm import Session, aliased, defer, joinedload
 
-from app.models import DeclarationRow, OperationalException, VerdictCurrent, VerdictRow
+from app.models import DeclarationRow, VerdictCurrent, VerdictRow
 from app.web.paging import Cursor, Total, count_rows
 
 # Of each outcome so many receipts of a scope are looked at when its verdict is made.
@@ -240,44 +240,6 @@ def list_declarations(session: Session, *, after: Cursor | None, limit: int) -> 
 def count_declarations(session: Session) -> Total:
     query = select(DeclarationRow)
     return count_rows(session, query.order_by(DeclarationRow.created_at.desc(), DeclarationRow.id.desc()))
-
-
-def add_exception(session: Session, *, exception: OperationalException) -> None:
-    session.add(exception)
-    session.flush()
-
-
-def get_exception(session: Session, *, exception_id: UUID) -> OperationalException | None:
-    return session.get(OperationalException, exception_id)
-
-
-def open_exception(
-    session: Session, *, image_config_id: str, scope_digest: str, now: datetime
-) -> OperationalException | None:
-    """The exception for exactly this image and scope that holds longest, if one holds now."""
-    query = select(OperationalException).where(
-        OperationalException.image_config_id == image_config_id,
-        OperationalException.scope_digest == scope_digest,
-        OperationalException.expires_at > now,
-    )
-    return session.scalars(query.order_by(OperationalException.expires_at.desc()).limit(1)).one_or_none()
-
-
-def list_exceptions(session: Session, *, after: Cursor | None, limit: int) -> list[OperationalException]:
-    query = select(OperationalException).order_by(
-        OperationalException.created_at.desc(), OperationalException.id.desc()
-    )
-    if after is not None:
-        place = tuple_(OperationalException.created_at, OperationalException.id)
-        query = query.where(place < (after.created_at, after.id))
-    return list(session.scalars(query.limit(limit)))
-
-
-def count_exceptions(session: Session) -> Total:
-    query = select(OperationalException).order_by(
-        OperationalException.created_at.desc(), OperationalException.id.desc()
-    )
-    return count_rows(session, query)
 
 
 def deployable_scopes(session: Session, *, image_config_id: str, tp: str, dcp: str) -> list[VerdictRow]:
