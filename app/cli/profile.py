@@ -2,9 +2,21 @@
 
 import typer
 
+from app.cli.profile_check import check, effective
+from app.cli.profile_compare import diff, namespace
+from app.cli.profile_plan import drift, plan
+
 profile_app = typer.Typer(help="Deployment profiles and their documents.", no_args_is_help=True)
 
 
 @profile_app.callback()
 def _group() -> None:
     """Deployment profiles: check, resolve, compare, plan; nothing is ever started."""
+
+
+profile_app.command("check")(check)
+profile_app.command("effective")(effective)
+profile_app.command("diff")(diff)
+profile_app.command("plan")(plan)
+profile_app.command("drift")(drift)
+profile_app.command("namespace")(namespace)

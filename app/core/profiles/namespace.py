@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from app.core.canonical_json import JsonObject
+from app.core.canonical_json import ExactValue, JsonObject
 from app.core.errors import FormatError, shown
+from app.core.profiles.fields import Fields, Problems
 from app.core.profiles.findings import CheckResult, ProfileFinding, finding
 from app.core.profiles.profile_entry import ProfileEntry
 
@@ -142,6 +143,18 @@ def collisions(deployments: Iterable[Deployment]) -> tuple[ProfileFinding, ...]:
     return tuple(_collision(group) for group in groups.values())
 
 
+def read_deployments(value: ExactValue, *, subject: str = "deployments") -> tuple[Deployment, ...]:
+    """Deployments out of ``{"deployments": [{…}]}``, the fields named as those of ``Deployment``.
+
+    Raises: ProfileDocumentError: DOC_FIELD.
+    """
+    problems = Problems(subject=subject)
+    listed = Fields.of(value, problems=problems).objects("deployments")
+    taken = tuple(_deployment(fields) for fields in listed)
+    problems.refuse()
+    return taken
+
+
 def deployment_object(one: Deployment) -> JsonObject:
     """A deployment as JSON; what an operator said is marked as such."""
     return {
@@ -154,6 +167,21 @@ def deployment_object(one: Deployment) -> JsonObject:
         "model_revision": one.model_revision,
         "operator_supplied": {"kv_dtype": one.kv_dtype, "block_size": one.block_size},
     }
+
+
+def _deployment(fields: Fields) -> Deployment:
+    return Deployment(
+        name=fields.text("name"),
+        host=fields.text("host"),
+        namespace=fields.text("namespace", pattern=SAFE_NAME),
+        image_id=fields.text("image_id", pattern=IMAGE_ID),
+        tensor_parallel_size=fields.integer("tensor_parallel_size", minimum=1),
+        decode_context_parallel_size=fields.integer("decode_context_parallel_size", minimum=1),
+        model_revision=fields.text("model_revision"),
+        kv_dtype=fields.text("kv_dtype") if fields.has("kv_dtype") else None,
+        block_size=fields.integer("block_size", minimum=1) if fields.has("block_size") else None,
+        pointer=fields.at,
+    )
 
 
 def _collision(group: list[Deployment]) -> ProfileFinding:

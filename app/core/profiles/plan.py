@@ -291,15 +291,16 @@ def _given_findings(effective: EffectiveProfile, order: RankOrder) -> Iterator[P
 
 def _site_finding(entry: ProfileEntry, order: RankOrder) -> ProfileFinding:
     code, site = "SITE_PROFILE_NOT_ALLOWED", order.site
-    if site is None:
-        return finding(code, CheckResult.NOT_TESTED, detail="not given: site", rank=order.rank)
-    chosen = site.runtime_profile
+    chosen = site.runtime_profile if site is not None else None
+    if site is None or chosen is None:
+        missing = "not given: site" if site is None else "the site names no profile"
+        return finding(code, CheckResult.NOT_TESTED, detail=missing, rank=order.rank)
     return finding(
         code,
         CheckResult.PASS if chosen == entry.name else CheckResult.FAIL,
         pointer="/runtime_profile",
         expected=entry.name,
-        found=chosen or "no profile",
+        found=chosen,
         rank=order.rank,
         document_sha256=site.sha256,
     )
