@@ -1,11 +1,16 @@
 """Verdicts read: filters, days, history, two images; judged again after a change of rules."""
 
+import json
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
+from typer.testing import CliRunner
 
+from app.cli import cli
+from app.config import Settings
+from app.core.qualify.ruleset import ruleset_version
 from app.core.qualify.values import Basis
 from app.db.session import Database
 from app.verdicts.service import rejudge
@@ -161,3 +166,28 @@ def test_another_grade_judges_again_and_says_so(judged: Evidence, database: Data
     (scope,) = judged.scopes(outcome="qualified")
     assert (scope["deployable_grade"], scope["deployable"]) == ("attested", True)
     assert rejudge.rejudge_part(database, grade=Basis.ATTESTED) == 0
+
+
+def test_the_command_judges_again_and_says_how_much(
+    judged: Evidence, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert settings.database_url is not None
+    monkeypatch.setenv("SPARKGATE_DATABASE_URL", settings.database_url.get_secret_value())
+    command = ["rejudge", "--by", "ada", "--reason", "a laxer grade", "--json"]
+    idle = CliRunner().invoke(cli, command)
+    assert (idle.exit_code, json.loads(idle.stdout)["judged"]) == (0, 0), idle.output
+    monkeypatch.setenv("SPARKGATE_DEPLOYABLE_GRADE", "attested")
+    done = CliRunner().invoke(cli, command)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["judged"] > 0
+    assert json.loads(done.stdout)["ruleset"] == str(ruleset_version())
+    (scope,) = judged.scopes(outcome="qualified")
+    assert (scope["deployable_grade"], scope["created_by"]) == ("attested", "ada")
+    assert scope["cause_detail"].endswith("a laxer grade")
+
+
+def test_the_command_says_that_there_is_no_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKGATE_DATABASE_URL", "postgresql+psycopg://nobody@127.0.0.1:1/none")
+    refused = CliRunner().invoke(cli, ["rejudge", "--by", "ada", "--reason", "r"])
+    assert refused.exit_code == 2
+    assert "127.0.0.1" in refused.stderr
