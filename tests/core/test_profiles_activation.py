@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 from app.core.canonical_json import encode_canonical
 from app.core.profiles.activation import (
     ActivationJudgement,
-    RuleSet,
     activation_object,
+    is_pinned,
     judge_activation,
 )
+from app.core.profiles.activation_terms import RuleSet
 from app.core.profiles.contract import Contract, read_contract
 from app.core.profiles.findings import CheckResult, finding_object
+from app.core.profiles.release import ReleaseSelection, read_release_selection
 from tests.core.profile_rig import CAPABILITIES, DROP, REAL, activation, contract, dump, put
 
 Json = dict[str, Any]
@@ -343,6 +345,48 @@ def test_two_nodes_without_coalescing() -> None:
     raw = dump(put(activation("tp2-dcp1"), "/ranks/0/continuation_coalesced_groups", False))
     assert first(judge_activation(raw, contract=MADE, rules=UPSTREAM)) is None
     assert first(judge_activation(raw, contract=MADE, pinned=True)) == "ACT_RANK_COUNTER"
+
+
+def selection(path: str, sha256: str) -> ReleaseSelection:
+    made = {
+        "schema": "sparkring-release-selection/v1",
+        "id": "made",
+        "selection": "made",
+        "image": "registry.example/made@sha256:" + "4d" * 32,
+        "inputs": [{"path": path, "sha256": sha256}],
+    }
+    return read_release_selection(dump(made))
+
+
+@pytest.mark.parametrize(
+    ("path", "pinned"),
+    [
+        ("evidence/tp4-dcp4-sparkcache-activation-20260911.json", True),
+        ("evidence/tp4-dcp4-sparkcache.json", True),
+        ("evidence/activation.json", True),
+        ("evidence/tp4-dcp4-activation.json", False),
+        ("evidence/tp4-dcp1-sparkcache-activation.json", False),
+    ],
+)
+def test_what_pins_a_receipt(path: str, pinned: bool) -> None:
+    """Its digest; and where the pin names a profile it must be the receipt's."""
+    raw = dump(activation())
+    judged = judge_activation(raw, contract=MADE)
+    chosen = [selection("other.json", "ab" * 32), selection(path, judged.sha256)]
+    assert is_pinned(judged, contract=MADE, selections=chosen) is pinned
+    assert not is_pinned(judged, contract=MADE, selections=chosen[:1])
+
+
+def test_the_published_selection_pins_the_published_receipt(
+    overlay_contract: Contract, shared_dir: Path
+) -> None:
+    place = shared_dir / REAL / "profiles/evidence/tp4-dcp4-sparkcache-activation-20260911.json"
+    root = shared_dir / "profiles/sparkring/runtime/releases/sparkring-r33-dcp4/release.json"
+    judged = judge_activation(place.read_bytes(), contract=overlay_contract)
+    chosen = [read_release_selection(root.read_bytes())]
+    assert is_pinned(judged, contract=overlay_contract, selections=chosen)
+    moved = judge_activation(place.read_bytes() + b" ", contract=overlay_contract)
+    assert not is_pinned(moved, contract=overlay_contract, selections=chosen)
 
 
 # -- receipts of our own ------------------------------------------------------------------------------------

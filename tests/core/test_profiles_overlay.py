@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from app.core.canonical_json import encode_canonical
 from app.core.digest import Digest
 from app.core.errors import ResourceError
-from app.core.profiles.anchors import parse_anchors, selection_anchors
+from app.core.profiles.anchors import Anchors, parse_anchors, selection_anchors
 from app.core.profiles.documents import ProfileDocumentError
 from app.core.profiles.findings import CheckResult, ProfileFinding
 from app.core.profiles.launch import parse_launch
@@ -24,6 +24,7 @@ from app.core.profiles.overlay import OverlayOrder, OverlayResult, check_overlay
 from app.core.profiles.overlay_bindings import OverlayIdentity
 from app.core.profiles.overlay_document import overlay_document, parse_overlay_check
 from app.core.profiles.overlay_verification import parse_verification
+from app.core.profiles.release import read_release_selection
 from app.core.profiles.root_files import READERS, ReadProgress, Seen, observe_files, walk_names
 from app.core.profiles.source_lock import parse_source_lock
 from tests.core.profile_rig import DROP, Site, canonical, dump, make_site, put, sha
@@ -44,6 +45,12 @@ def check(site: Site, **order: Any) -> OverlayResult:
         "launch": parse_launch(dump(site.launch())),
     }
     return check_overlay(site.image, site.overlay, order=OverlayOrder(**(known | order)))
+
+
+def selection_of(inputs: list[dict[str, str]]) -> Anchors:
+    made = {"schema": "sparkring-release-selection/v1", "id": "made", "selection": "made", "inputs": inputs}
+    made["image"] = "registry.example/made@sha256:" + "4d" * 32
+    return selection_anchors(read_release_selection(dump(made)))
 
 
 def failed(result: OverlayResult, code: str) -> list[ProfileFinding]:
@@ -332,7 +339,7 @@ def test_what_anchors_an_overlay_file(site: Site) -> None:
     inputs = [{"path": f"runtime/r33/{name}", "sha256": digest} for name, digest in digests.items()]
     inputs.append({"path": "runtime/r33/publication.json", "sha256": "ab" * 32})
     inputs.append({"path": "runtime/r33/image/artifact-lock.json", "sha256": "ab" * 32})
-    selection = selection_anchors(dump({"schema": "sparkring-release-selection/v1", "inputs": inputs}))
+    selection = selection_of(inputs)
     (site.overlay / "profiles/new").write_bytes(b"x")
     result = check(site, anchors=(selection,))
     unanchored = {one.pointer: one.reason for one in failed(result, "OV_UNANCHORED")}
@@ -345,7 +352,7 @@ def test_what_anchors_an_overlay_file(site: Site) -> None:
 def test_a_selection_outranks_a_registered_list(site: Site) -> None:
     name = "profiles/profile-contract.json"
     inputs = [{"path": f"r33/{name}", "sha256": "ab" * 32}]
-    selection = selection_anchors(dump({"schema": "sparkring-release-selection/v1", "inputs": inputs}))
+    selection = selection_of(inputs)
     result = check(site, anchors=(parse_anchors(site.anchors()), selection))
     (found,) = failed(result, "OV_UNANCHORED")
     assert (found.pointer, found.reason, found.expected) == (name, "changed", "ab" * 32)
@@ -501,7 +508,7 @@ JSON = st.recursive(
 )
 PARSERS: dict[str, Callable[[bytes], object]] = {
     "sparkgate-overlay-anchors/v1": parse_anchors,
-    "sparkring-release-selection/v1": selection_anchors,
+    "sparkring-release-selection/v1": read_release_selection,
     "sparkring-r33-candidate-source-lock/v1": parse_source_lock,
     "sparkring-r33-candidate-verification/v1": parse_verification,
     "sparkgate-overlay-check/v1": parse_overlay_check,
@@ -601,7 +608,7 @@ def test_real_lock_from_the_published_receipt(shared_dir: Path, tmp_path: Path) 
     contract = receipt.parent / "profiles/profile-contract.json"
     (overlay / "profiles/profile-contract.json").write_bytes(contract.read_bytes())
     selection = shared_dir / "profiles/sparkring/runtime/releases/sparkring-r33-dcp4/release.json"
-    anchors = selection_anchors(selection.read_bytes())
+    anchors = selection_anchors(read_release_selection(selection.read_bytes()))
     assert set(anchors.files) >= {"profiles/profile-contract.json", "image/entrypoint.py"}
     order = OverlayOrder(lock_sha256=Digest(sha(lock)), anchors=(anchors,))
     result = check_overlay(image, overlay, order=order)

@@ -2,7 +2,7 @@
 (profile-contract §11, §14, §16, §18.4, §18.6, §18.7).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -44,6 +44,7 @@ from app.core.profiles.findings import (
 )
 from app.core.profiles.image_receipt import image_receipt_findings
 from app.core.profiles.profile_entry import ProfileEntry
+from app.core.profiles.release import ReleaseSelection
 from app.core.qualify.document import read_document
 
 PUBLISHED_SCHEMA: Final = "sparkring-r33-activation-receipt/v1"
@@ -118,6 +119,15 @@ def judge_activation(
         return _judgement(empty, error.findings, contract=contract, terms=terms, pinned=pinned)
     found = tuple(_findings(receipt, contract=contract, terms=terms, pinned=pinned, pools=pools))
     return _judgement(receipt, found, contract=contract, terms=terms, pinned=pinned)
+
+
+def is_pinned(
+    judgement: ActivationJudgement, *, contract: Contract, selections: Iterable[ReleaseSelection]
+) -> bool:
+    """Whether a release selection pins the receipt's bytes; one whose path names a profile must name the
+    receipt's (§14 G-1)."""
+    pins = [pin for one in selections if (pin := one.pins(judgement.sha256)) is not None]
+    return any(_named_profile(pin.path, contract=contract) in ("", judgement.profile) for pin in pins)
 
 
 def activation_object(judgement: ActivationJudgement) -> JsonObject:
@@ -253,6 +263,13 @@ def _fixture_like(
     return terms.say(
         "ACT_FIXTURE_LIKE", not like, member, expected="counters of this run, not the validator's test"
     )
+
+
+def _named_profile(path: str, *, contract: Contract) -> str:
+    """The longest profile name a file name starts with; empty where it starts with none."""
+    name = path.rpartition("/")[2]
+    named = [one for one in contract.profiles if name.startswith((one + "-", one + "."))]
+    return max(named, key=len, default="")
 
 
 def _row(receipt: ActivationReceipt, index: int, found: tuple[ProfileFinding, ...]) -> RankRow:

@@ -12,6 +12,7 @@ from typing import Final
 from app.core.digest import Digest
 from app.core.profiles.documents import DocumentKind, ProfileDocument, read_profile_document
 from app.core.profiles.fields import Fields, Problems
+from app.core.profiles.release import ReleaseSelection
 from app.core.profiles.source_lock import digests_by_path
 
 ANCHORS_SCHEMA: Final = "sparkgate-overlay-anchors/v1"
@@ -47,26 +48,16 @@ def parse_anchors(raw: bytes | ProfileDocument, *, subject: str = "anchors") -> 
     return Anchors(sha256=document.sha256, files=MappingProxyType(files))
 
 
-def selection_anchors(raw: bytes | ProfileDocument, *, subject: str = "release selection") -> Anchors:
-    """The overlay files a release selection pins: those in ``…/profiles/`` and ``…/image/``.
-
-    Raises:
-        ProfileDocumentError: no strict JSON, another schema, an input without path or digest.
-    """
-    document = raw
-    if isinstance(document, bytes):
-        document = read_profile_document(document, subject=subject, kind=DocumentKind.RELEASE_SELECTION)
-    problems = Problems(subject=subject, sha256=document.sha256)
-    pins = Fields.of(document.value, problems=problems).objects("inputs")
-    pinned = {pin.text("path"): pin.digest("sha256") for pin in pins}
-    problems.refuse()
+def selection_anchors(selection: ReleaseSelection) -> Anchors:
+    """The overlay files a release selection pins: those in ``…/profiles/`` and ``…/image/``."""
+    pinned = {one.path: one.sha256 for one in selection.inputs}
     root = _overlay_root(pinned)
     files = {
         path.removeprefix(root): digest
         for path, digest in pinned.items()
         if root and path.startswith((root + "profiles/", root + "image/"))
     }
-    return Anchors(sha256=document.sha256, files=MappingProxyType(files), is_selection=True)
+    return Anchors(sha256=selection.sha256, files=MappingProxyType(files), is_selection=True)
 
 
 def _overlay_root(pinned: Mapping[str, Digest]) -> str:
