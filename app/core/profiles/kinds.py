@@ -88,7 +88,7 @@ def read_any(raw: bytes, *, subject: str = "document", kind: DocumentKind | None
 
 
 def _looks_like_template(raw: bytes, subject: str) -> bool:
-    return subject.endswith((".env", ".env.example")) and not raw.lstrip()[:1] == b"{"
+    return subject.endswith((".env", ".env.example")) and raw.lstrip()[:1] != b"{"
 
 
 def _template(template: Template, raw: bytes) -> AnyDocument:
