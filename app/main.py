@@ -25,6 +25,9 @@ from app.manifests.api import node_router as inventories
 from app.manifests.api import router as snapshots
 from app.nodes.api import router as nodes
 from app.oracles.api import router as oracles
+from app.profiles.api.activations import router as activations
+from app.profiles.api.documents import router as profile_documents
+from app.profiles.api.profiles import router as profiles
 from app.queue import create_queue
 from app.receipts.api import router as receipts
 from app.restores.api.clients import router as restores
@@ -62,6 +65,9 @@ API_ROUTERS: Final = (
     verdicts,
     declarations,
     exceptions,
+    profile_documents,
+    activations,
+    profiles,
     restores,
     ranks,
     ledger,

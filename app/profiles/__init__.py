@@ -1,0 +1,1 @@
+"""Contracts, templates and images a deployment is made of; what guards and activations make of them."""

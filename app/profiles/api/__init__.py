@@ -1,0 +1,1 @@
+"""Routes of profiles: documents, profiles, what is judged."""

@@ -1,0 +1,38 @@
+"""Every check of a stored profile that its documents allow."""
+
+from app.core.profiles.findings import CheckResult, ProfileFinding, finding
+from app.core.profiles.folder import LoadedTemplates, Receipt, check_contract
+from app.profiles.service.contracts import StoredProfile
+from app.profiles.service.ranks import plan_of
+
+
+def profile_findings(profile: StoredProfile) -> tuple[ProfileFinding, ...]:
+    """The documents against each other, then every guard on what rank 0 would be started with.
+
+    What only a real rank shows stays for `drift`; an approval nobody gives here is left out.
+    """
+    receipt = profile.image_receipt
+    templates = {one.template.name: one.template for one in profile.templates}
+    documents = check_contract(
+        profile.contract,
+        lookup=profile.lookup,
+        templates=LoadedTemplates(by_name=templates),
+        only=profile.effective.entry.name,
+        receipt=None if receipt is None else Receipt(value=receipt.value, sha256=receipt.sha256),
+    )
+    planned = (
+        one for one in plan_of(profile, rank=0, image_id=None).findings if one.code != "REN_NOT_AUTHORIZED"
+    )
+    return tuple(dict.fromkeys((_superseded(profile), *documents, *planned)))
+
+
+def _superseded(profile: StoredProfile) -> ProfileFinding:
+    newer = profile.superseded_by
+    return finding(
+        "CT_VERSION_SUPERSEDED",
+        CheckResult.PASS if newer is None else CheckResult.FAIL,
+        detail="contracts of an image pin the same artifact lock",
+        expected="the newest contract of its image" if newer else "",
+        found=newer or "",
+        document_sha256=profile.contract.sha256,
+    )
