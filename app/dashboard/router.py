@@ -9,12 +9,21 @@ from app.dashboard import (
     declare,
     docs,
     exceptions,
+    export,
+    exports,
     image,
     images,
     ledger,
     login,
     node,
     overview,
+    profile,
+    profile_compare,
+    profile_document,
+    profile_documents,
+    profile_lists,
+    profiles,
+    proof,
     qualified,
     receipt,
     receipts,
@@ -25,7 +34,8 @@ from app.dashboard import (
 )
 from app.dashboard.errors import install_page_errors
 
-# `start` stands before `restore`: /restores/new is no restore called new; likewise `compare` and `image`.
+# `start` stands before `restore`: /restores/new is no restore called new; likewise `compare` and `image`,
+# `exports` and `export`; `profile` takes any two parts of an address.
 _PAGES = (
     overview,
     login,
@@ -42,7 +52,16 @@ _PAGES = (
     exceptions,
     receipts,
     receipt,
+    profiles,
+    profile_documents,
+    profile_document,
+    profile_compare,
+    profile_lists,
+    profile,
+    proof,
     ledger,
+    exports,
+    export,
     node,
     docs,
     assets,
