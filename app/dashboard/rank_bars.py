@@ -12,6 +12,7 @@ from typing import Final
 from app.core.qualify.facts import Timing
 from app.core.qualify.pointer import last_step, parent
 from app.dashboard.lanes import UNATTRIBUTED
+from app.dashboard.wording import PHASES as OWN_PHASES
 
 PHASES: Final[dict[str, str]] = {
     "manifest_lookup": "root document read and judged",
@@ -20,14 +21,27 @@ PHASES: Final[dict[str, str]] = {
     "reassembly_decode": "putting the stream together",
     "h2d_submit": "copies to the GPU queued",
     "cuda_sync": "waiting until the GPU has them",
+    **{str(phase): says for phase, says in OWN_PHASES.items() if phase != UNATTRIBUTED},
 }
+"""Phases of upstream's restores, then those of our own."""
 QUEUE: Final = "queue_wait"
 SERVICE: Final = "service"
 WHOLE: Final = "end_to_end"
 # Names under which writers kept the same thing, and steps of a path that say nothing.
-_ENDINGS: Final = ("_by_physical_rank", "_by_rank", "_per_rank", "_milliseconds", "_seconds", "_ms", "_s")
-_EMPTY_STEPS: Final = frozenset({"*", "payload", "phase_ms", "rank_records", "rank_restore", "ranks"})
-_MS: Final = {"ms": Decimal(1), "s": Decimal(1000)}
+_ENDINGS: Final = (
+    "_by_physical_rank",
+    "_by_rank",
+    "_per_rank",
+    "_milliseconds",
+    "_seconds",
+    "_ms",
+    "_ns",
+    "_s",
+)
+_EMPTY_STEPS: Final = frozenset(
+    {"*", "payload", "phase_ms", "phases_ns", "rank_records", "rank_restore", "ranks"}
+)
+_MS: Final = {"ns": Decimal("0.000001"), "ms": Decimal(1), "s": Decimal(1000)}
 MOST_GROUPS: Final = 40
 _LONGEST_MS: Final = Decimal(10) ** 12
 MEASURED: Final = "measured"
@@ -145,11 +159,12 @@ def _home(pointer: str) -> str:
 
 
 def _title(path: str) -> str:
-    return " / ".join(step.replace("_", " ") for step in path.split("/") if step)
+    """Steps as words; where every step says nothing, it is the restore itself."""
+    return " / ".join(step.replace("_", " ") for step in path.split("/") if step) or "the restore"
 
 
 def _is_part(name: str) -> bool:
-    return name in (QUEUE, SERVICE, WHOLE) or name in PHASES
+    return name in (QUEUE, SERVICE, WHOLE, UNATTRIBUTED) or name in PHASES
 
 
 def _single(one: Timing, *, name: str) -> list[_Lane]:
@@ -193,7 +208,7 @@ def _drawn(lane: _Lane, *, longest: Decimal) -> RankBars:
     for name, length in lane.parts:
         bars.append(
             TimeBar(
-                kind=name if _is_part(name) or name == UNATTRIBUTED else MEASURED,
+                kind=name if _is_part(name) else MEASURED,
                 name=_words(name),
                 x=float(at / longest * 100),
                 width=float(length / longest * 100),

@@ -113,6 +113,27 @@ def test_what_no_phase_claims_is_a_bar_of_its_own() -> None:
     assert first.bars[1].x == pytest.approx(1.5 / 102 * 100)
 
 
+def test_a_restore_of_our_own_is_drawn_in_its_own_phases() -> None:
+    chart = time_chart(
+        [
+            vector("/ranks/*/end_to_end_ns", "3000000", "3500000", unit="ns"),
+            vector("/ranks/*/phases_ns/prior_device_work", "20000", "0", unit="ns"),
+            vector("/ranks/*/phases_ns/read_authenticate", "1500000", "2000000", unit="ns"),
+            vector("/ranks/*/service_ns", "2000000", "2250000", unit="ns"),
+            vector("/ranks/*/unattributed_ns", "480000", "250000", unit="ns"),
+        ]
+    )
+    assert chart is not None
+    assert [group.title for group in chart.groups] == ["the restore"]
+    first, second = chart.groups[0].ranks
+    assert [(bar.kind, bar.ms) for bar in first.bars] == [
+        ("prior_device_work", Decimal("0.02")),
+        ("read_authenticate", Decimal("1.5")),
+        ("unattributed", Decimal("0.48")),
+    ]
+    assert (second.total_ms, second.excess_ms) == (Decimal("2.25"), 0)
+
+
 def test_without_phases_the_remainder_is_what_lies_outside_the_service() -> None:
     chart = time_chart([vector("/r/*/end_to_end_ms", "10.5"), vector("/r/*/service_ms", "10.25")])
     assert chart is not None

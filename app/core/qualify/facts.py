@@ -14,6 +14,7 @@ have fields.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from app.core.qualify.claim import Claim
 from app.core.qualify.gates import (
     Activation,
     Control,
@@ -212,7 +213,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Numbers per rank, physical order (§12): shown, never judged. ``unit`` is ``ms`` or ``s``."""
+    """Numbers per rank, physical order (§12): shown, never judged. ``unit`` is ``ns``, ``ms`` or ``s``."""
 
     pointer: str
     name: str
@@ -306,3 +307,5 @@ class DocumentFacts:
     timings: tuple[Timing, ...] = ()
     chain: PageTailChain | None = None
     activation: Activation | None = None
+    claim: Claim | None = None
+    """What the document says of a claim in another one (``sparkgate-claim/v1``)."""

@@ -14,10 +14,10 @@ from app.core.qualify.pointer import step
 from app.core.qualify.reading import count, number
 from app.core.qualify.values import Gap, Number
 
-_TIME = re.compile(r"(?:^|_)(?P<unit>ms|milliseconds|seconds)(?:_|$)")
+_TIME = re.compile(r"(?:^|_)(?P<unit>ns|ms|milliseconds|seconds)(?:_|$)")
 _Record: TypeAlias = tuple[int, Mapping[str, ExactValue]]
 _MOST_VECTORS = 1000
-_UNITS = {"ms": "ms", "milliseconds": "ms", "seconds": "s"}
+_UNITS = {"ns": "ns", "ms": "ms", "milliseconds": "ms", "seconds": "s"}
 
 
 def timings(value: ExactValue) -> tuple[Timing, ...]:
@@ -72,7 +72,9 @@ def _rank_records(value: ExactValue) -> list[_Record] | None:
 
 
 def _fields(records: list[_Record], *, at: str) -> Iterator[Timing]:
-    for path in _time_paths(records[0][1], ()):
+    # A phase that only some ranks went through is a time all the same.
+    every = dict.fromkeys(path for _, record in records for path in _time_paths(record, ()))
+    for path in every:
         numbers = [(rank, _at(record, path)) for rank, record in records]
         kept = [(rank, one) for rank, one in numbers if one is not None]
         if len(kept) >= 2:
