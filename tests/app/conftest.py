@@ -11,12 +11,14 @@ from sqlalchemy import Engine, create_engine, text
 
 from app.accounts import service as accounts
 from app.config import Settings
+from app.core.oracle.synthesis import SynthesizedOracle, synthesize_oracle
 from app.core.store.synth import SynthesizedSnapshot, synthesize_store
 from app.db.session import Database, open_database
 from app.embedded import DatabaseUrls
 from app.main import create_app
 from app.models import Base
 from app.web.auth import PRESETS
+from tests.app.asked import AskedRing
 from tests.app.ring import Ring
 
 PASSWORD = "correct horse battery"
@@ -101,6 +103,20 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> SynthesizedSnapshot:
     """A small four-rank store."""
     folder: Path = tmp_path_factory.mktemp("store")
     return synthesize_store(folder, ranks=4, bytes_per_rank=400_000, object_bytes=65_536)
+
+
+@pytest.fixture(scope="session")
+def asked_store(tmp_path_factory: pytest.TempPathFactory) -> SynthesizedOracle:
+    """A small four-rank store with a question."""
+    return synthesize_oracle(tmp_path_factory.mktemp("asked"), ranks=4, object_bytes=65_536)
+
+
+@pytest.fixture
+def asked(client: TestClient, keys: dict[str, str], asked_store: SynthesizedOracle) -> AskedRing:
+    """Four devices of node-a with a store whose question is registered."""
+    joined = AskedRing(Ring(client, keys=keys, stored=asked_store.snapshot).join(), made=asked_store)
+    joined.register().raise_for_status()
+    return joined
 
 
 @pytest.fixture
