@@ -1,0 +1,120 @@
+"""The receipts a log had so far, found by the words they carry: what judging asks of a server's database."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from app.core.digest import sha256_bytes
+from app.core.qualify.around import placed_at
+from app.core.qualify.document import read_document
+from app.core.qualify.extract import document_facts
+from app.core.qualify.facts import DocumentFacts
+from app.core.qualify.keys import config_id, identity_axes, known, origin_keys, receipt_keys
+from app.core.qualify.neighbours import Stored
+from app.core.qualify.surroundings import Declaration
+
+_MOST_KEPT: Final = 512
+_MOST_DECLARATIONS: Final = 20
+_MOST_IDENTITIES: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stood:
+    """Where a receipt stood. `row` orders places that became known at the same instant."""
+
+    receipt_sha256: str
+    repository: str
+    path: str
+    commit: str
+    committed_at: datetime | None
+    created_at: datetime
+    row: str
+
+
+class Population:
+    """Grows in the order of the log.
+
+    Args: read: the bytes of a receipt by digest; facts of some are kept, the rest are read again.
+    """
+
+    def __init__(self, read: Callable[[str], bytes]) -> None:
+        self._read = read
+        self._kept: OrderedDict[str, DocumentFacts] = OrderedDict()
+        self._under: dict[bytes, list[str]] = {}
+        self._places: dict[str, list[Stood]] = {}
+        self._identities: dict[str, dict[tuple[str, str], str]] = {}
+        self._declared: dict[str, list[tuple[datetime, str, Declaration]]] = {}
+
+    def facts(self, sha256: str) -> DocumentFacts:
+        """The facts of a receipt.
+
+        Raises:
+            DocumentError: its bytes are no document.
+        """
+        known_facts = self._kept.get(sha256)
+        if known_facts is None:
+            known_facts = document_facts(read_document(self._read(sha256), subject=f"receipt {sha256[:12]}"))
+            self._kept[sha256] = known_facts
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(sha256)
+        return known_facts
+
+    def add_receipt(self, sha256: str) -> DocumentFacts:
+        """A receipt came in; its facts."""
+        facts = self.facts(sha256)
+        for key in receipt_keys(facts):
+            self._carry(key, sha256)
+        image = config_id(known(facts.subject.image))
+        if image is not None:
+            said = self._identities.setdefault(image, {})
+            for axis, value in identity_axes(facts).items():
+                said.setdefault((axis, value), sha256)
+        return facts
+
+    def add_place(self, place: Stood) -> None:
+        """A receipt stood somewhere."""
+        self._places.setdefault(place.receipt_sha256, []).append(place)
+        facts = self.facts(place.receipt_sha256)
+        for key in origin_keys(facts, repository=place.repository, path=place.path):
+            self._carry(key, place.receipt_sha256)
+
+    def add_declaration(self, declaration: Declaration, *, at: datetime, row: str) -> None:
+        """A person declared something about receipts."""
+        for sha256 in dict.fromkeys(declaration.receipts):
+            self._declared.setdefault(sha256, []).append((at, row, declaration))
+
+    def placed(self, digests: Iterable[str]) -> Mapping[str, tuple[Stored, ...]]:
+        """As `app.core.qualify.around.Known`."""
+        wanted = list(digests)
+        facts = {sha256: self.facts(sha256) for sha256 in wanted}
+        places = [place for sha256 in wanted for place in self._places.get(sha256, ())]
+        places.sort(key=lambda place: (place.created_at, place.row))
+        return placed_at(facts, places=places)
+
+    def by_key(self, keys: Sequence[str], *, most: int) -> set[str]:
+        """As `app.core.qualify.around.Known`."""
+        return {sha256 for key in keys for sha256 in sorted(self._under.get(_short(key), ()))[:most]}
+
+    def identities(self, *, image_config_id: str) -> Iterable[str]:
+        """As `app.core.qualify.around.Known`."""
+        first = list(self._identities.get(image_config_id, {}).values())
+        return dict.fromkeys(first[:_MOST_IDENTITIES])
+
+    def declarations_about(self, sha256: str) -> tuple[Declaration, ...]:
+        """As `app.core.qualify.around.Known`."""
+        about = sorted(self._declared.get(sha256, ()), key=lambda one: one[:2])
+        return tuple(declaration for _, _, declaration in about[:_MOST_DECLARATIONS])
+
+    def _carry(self, key: str, sha256: str) -> None:
+        carrying = self._under.setdefault(_short(key), [])
+        if sha256 not in carrying[-1:]:
+            carrying.append(sha256)
+
+
+def _short(key: str) -> bytes:
+    """A key in little memory."""
+    return sha256_bytes(key.encode())[:16]
