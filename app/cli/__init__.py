@@ -6,6 +6,7 @@ import typer
 
 from app.cli.accounts import accounts_app
 from app.cli.bootstrap import bootstrap
+from app.cli.bundle import bundle_app
 from app.cli.declare import declare
 from app.cli.demo import demo
 from app.cli.evidence import evidence_app
@@ -47,6 +48,7 @@ cli.add_typer(keys_app, name="keys")
 cli.add_typer(accounts_app, name="accounts")
 cli.add_typer(ledger_app, name="ledger")
 cli.add_typer(evidence_app, name="evidence")
+cli.add_typer(bundle_app, name="bundle")
 
 
 def main() -> None:

@@ -34,8 +34,12 @@ ReadReceipts = Callable[[Sequence[str]], Mapping[str, bytes]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleSigner:
-    """Who signs: `sign` is Ed25519 over the given bytes, `public` its key (32 bytes). `ledger_vkey` is that of
-    the log's checkpoints and may be the same key."""
+    """Who signs.
+
+    Attributes:
+        sign: Ed25519 over the given bytes, with the key `public` (32 bytes) belongs to.
+        ledger_vkey: the key of the log's checkpoints; it may be the same.
+    """
 
     sign: Sign
     public: bytes

@@ -23,13 +23,13 @@ Needs Python 3.11 or newer and nothing else; no network, nothing is written.
 
 KEPT.txt is a checkpoint that you fetched earlier and kept; leave it out the first time, and keep
 `log/checkpoint.txt` of this bundle for the next. Exit codes: 0 good, 1 findings, 2 unreadable, 3 consistent
-but the signer was not established (no --key). `--json` prints one document. A forger would forge the program as
-well: take `verify.pyz` from a place you trust, or read it; it is a zip of plain Python files.
+but the signer was not established (no --key). `--json` prints one document. A forger would forge the program
+as well: take `verify.pyz` from a place you trust, or read it; it is a zip of plain Python files.
 
 What it checks: the signature; every hash; that no file is missing or too many; that the log has no gap, comes
 to the signed root and contains the earlier checkpoint; that every row is the one the log recorded; that
-tables, statements and report say what rows and receipts say, line by line; and it makes every verdict again from the
-receipts, with the same rules.
+tables, statements and report say what rows and receipts say, line by line; and it makes every verdict again
+from the receipts, with the same rules.
 
 ## With other programs
 
