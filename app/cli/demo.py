@@ -1,4 +1,4 @@
-"""``sparkgate demo``: make a store, restore it on all ranks, show the times measured there and then."""
+"""``sparkgate demo``: make a store, restore it on all ranks, show times and answer; then with a fault."""
 
 import json
 import shutil
@@ -10,18 +10,21 @@ import typer
 from rich.console import Console
 
 from app.cli.client import ApiClient, ApiError, fail, open_api
+from app.cli.demo_drill import run_drill
 from app.cli.demo_records import IMPORTED_RECORDS
 from app.cli.progress import progress_bar
 from app.cli.restore import follow, print_restore
 from app.cli.waiting import wait_for
 from app.config import Settings
 from app.core.errors import CoreError
+from app.core.oracle.synthesis import synthesize_oracle
 from app.core.store.layout import MAX_OBJECT_BYTES
-from app.core.store.synth import synthesize_store
 
 # The rank size of the record the demo retells: 131,072 tokens of GLM-5.3 on TP4, 13 objects of 64 MiB.
 RECORD_BYTES: Final = 813_068_464
 RANKS: Final = 4
+# The healthy restore's pages stay while the drill takes its own.
+PAGE_SETS: Final = 2
 # What a rank worker holds besides its pages: four buffers and two arenas of 64 MiB, and itself.
 _WORKER_BYTES: Final = 6 * MAX_OBJECT_BYTES + 150_000_000
 _SMALLEST_BYTES: Final = 8_000_000
@@ -37,17 +40,21 @@ def demo(
     url: Annotated[str | None, typer.Option(help="The control plane.")] = None,
     api_key_file: Annotated[Path | None, typer.Option(help="File with an API key.")] = None,
 ) -> None:
-    """Make a four-rank store, restore it through REST and Celery, and read the pages back."""
+    """Make a four-rank store, restore it through REST and Celery, read the pages back; then a drill."""
     settings = Settings()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     folder = (store or _served_folder(settings)).absolute()
     try:
         api = open_api(settings, url=url, api_key_file=api_key_file)
-        context, layout = _make_store(console, folder, byte_count=byte_count)
-        _register(api, layout=layout)
+        made = _make_store(console, folder, byte_count=byte_count)
+        context = made["context_digest"]
+        _register(api, made=made)
         _wait_until_found(console, api, context=context)
         _discard_earlier(console, api, context=context)
-        _restore(console, api, context=context, layout_sha256=layout["sha256"])
+        order = {"context_digest": context, "layout_sha256": made["layout"]["sha256"]}
+        healthy = _restore(console, api, order=order)
+        if "oracle" in made:
+            run_drill(console, api, order=order, healthy=healthy)
     except (ApiError, CoreError, OSError, TimeoutError) as error:
         fail(error)
 
@@ -57,32 +64,37 @@ def _served_folder(settings: Settings) -> Path:
     return served / "demo"
 
 
-def _make_store(console: Console, folder: Path, *, byte_count: int) -> tuple[str, dict[str, Any]]:
-    """Make the store, or take the one that is there."""
+def _make_store(console: Console, folder: Path, *, byte_count: int) -> dict[str, Any]:
+    """Make the store, or take the one that is there; one made by an earlier version has no question."""
     mark = folder / _MARK
     if mark.is_file():
         known = json.loads(mark.read_text())
         console.print(
             f"store                {known['bytes_per_rank']:,} bytes per rank, made before: {folder}"
         )
-        return known["context_digest"], known["layout"]
+        return dict(known)
     folder.mkdir(parents=True, exist_ok=True)
     size = _affordable(console, folder, wanted=byte_count)
     with progress_bar("making a store for four ranks", total=RANKS * size) as tell:
-        made = synthesize_store(folder, ranks=RANKS, bytes_per_rank=size, progress=tell)
-    layout = {"sha256": str(made.layout.sha256), "document": made.layout.canonical.decode("ascii")}
-    known = {"context_digest": str(made.context_digest), "layout": layout, "bytes_per_rank": size}
+        asked = synthesize_oracle(folder, ranks=RANKS, bytes_per_rank=size, progress=tell)
+    made = asked.snapshot
+    known = {
+        "context_digest": str(made.context_digest),
+        "layout": {"sha256": str(made.layout.sha256), "document": made.layout.canonical.decode("ascii")},
+        "bytes_per_rank": size,
+        "oracle": asked.question.to_bytes().decode("ascii"),
+    }
     mark.write_text(json.dumps(known))
     console.print(
         f"store                {size:,} bytes in {made.objects_per_rank} objects per rank: {folder}"
     )
-    return known["context_digest"], layout
+    return known
 
 
 def _affordable(console: Console, folder: Path, *, wanted: int) -> int:
     """The wanted size, or what disk and memory leave room for, said aloud."""
     disk = int(shutil.disk_usage(folder).free * 0.8) // RANKS
-    memory = int(_available_memory() * 0.8) // RANKS - _WORKER_BYTES
+    memory = (int(_available_memory() * 0.8) // RANKS - _WORKER_BYTES) // PAGE_SETS
     size = min(wanted, disk, memory)
     if size < wanted:
         least = "disk" if disk < memory else "memory"
@@ -100,9 +112,11 @@ def _available_memory() -> int:
     return 8 * 10**9
 
 
-def _register(api: ApiClient, *, layout: dict[str, Any]) -> None:
-    """The layout, and the images of the record that is retold: as a record, neither run nor judged here."""
-    api.post("/api/v1/layouts", content=layout["document"].encode("ascii"))
+def _register(api: ApiClient, *, made: dict[str, Any]) -> None:
+    """Layout and question, and the images of the record that is retold: neither run nor judged here."""
+    api.post("/api/v1/layouts", content=made["layout"]["document"].encode("ascii"))
+    if "oracle" in made:
+        api.post("/api/v1/oracles", content=made["oracle"].encode("ascii"))
     for record in IMPORTED_RECORDS:
         source = api.post("/api/v1/sources", body=record["source"])
         api.post("/api/v1/images", body={**record["image"], "source_id": source["id"]})
@@ -128,9 +142,8 @@ def _discard_earlier(console: Console, api: ApiClient, *, context: str) -> None:
             console.print(f"pages of an earlier demo given back: restore {restore['id']}")
 
 
-def _restore(console: Console, api: ApiClient, *, context: str, layout_sha256: str) -> None:
-    body = {"context_digest": context, "layout_sha256": layout_sha256}
-    restore = api.post("/api/v1/restores", body=body, key=str(uuid4()))
+def _restore(console: Console, api: ApiClient, *, order: dict[str, str]) -> dict[str, Any]:
+    restore = api.post("/api/v1/restores", body=order, key=str(uuid4()))
     with console.status("restoring on four ranks"):
         restore = follow(api, restore_id=restore["id"])
     print_restore(console, restore)
@@ -139,6 +152,7 @@ def _restore(console: Console, api: ApiClient, *, context: str, layout_sha256: s
     console.print(f"{api.base_url}/restores/{restore['id']} shows where every millisecond went")
     if restore["outcome"] != "restored":
         raise typer.Exit(1)
+    return restore
 
 
 def _read_back(console: Console, api: ApiClient, *, restore_id: str) -> None:

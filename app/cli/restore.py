@@ -13,11 +13,13 @@ from rich.table import Table
 
 from app.cli.client import ApiClient, ApiError, fail, open_api
 from app.config import Settings
+from app.core.oracle.partials import INJECTABLE
 from app.core.restore.timeline import Phase
 
 restore_app = typer.Typer(help="Restores through the control plane.", no_args_is_help=True)
 
 POLL_S: Final = 0.1
+NOT_CAUGHT: Final = 6
 _EXIT_CODES: Final = {"restored": 0, "corrupt": 1, "incomplete": 3, "failed": 5}
 
 Url = Annotated[str | None, typer.Option(help="The control plane; default: the local installation.")]
@@ -30,22 +32,35 @@ def start(
     context: Annotated[str, typer.Option(help="Context digest of the snapshot.")],
     layout: Annotated[str, typer.Option(help="SHA-256 of a registered layout.")],
     resident_s: Annotated[int | None, typer.Option(min=1, help="Seconds the restored pages stay.")] = None,
+    oracle: Annotated[
+        str | None,
+        typer.Option(help="SHA-256 of the question to ask; none: do not ask; default: the newest."),
+    ] = None,
+    fault: Annotated[
+        str | None, typer.Option(help=f"A drill: put a fault in on purpose ({', '.join(INJECTABLE)}).")
+    ] = None,
+    fault_rank: Annotated[int, typer.Option(min=0, help="The rank that misplaces.")] = 0,
     wait: Annotated[bool, typer.Option(help="Follow it to its end.")] = True,
     url: Url = None,
     api_key_file: KeyFile = None,
     as_json: Json = False,
 ) -> None:
-    """Order a restore on all ranks. Exit: 0 restored, 1 corrupt, 2 refused, 3 incomplete, 5 failed."""
+    """Order a restore on all ranks. Exit: 0 restored, 1 corrupt, 2 refused, 3 incomplete, 5 failed.
+
+    A drill: 0 its fault was caught and named, 6 it was not.
+    """
     try:
         api = open_api(Settings(), url=url, api_key_file=api_key_file)
-        body = {"context_digest": context, "layout_sha256": layout, "resident_s": resident_s}
+        body: dict[str, Any] = {"context_digest": context, "layout_sha256": layout, "resident_s": resident_s}
+        body["oracle"] = oracle
+        body["fault"] = None if fault is None else {"name": fault, "rank": fault_rank}
         restore = api.post("/api/v1/restores", body=body, key=str(uuid4()))
         if wait:
             restore = follow(api, restore_id=restore["id"])
     except ApiError as error:
         fail(error, as_json=as_json, status=2)
     _show(restore, as_json=as_json)
-    raise typer.Exit(_EXIT_CODES.get(restore["outcome"] or "restored", 0))
+    raise typer.Exit(_exit_code(restore))
 
 
 @restore_app.command()
@@ -105,6 +120,18 @@ def retry(
     raise typer.Exit(_EXIT_CODES.get(restore["outcome"] or "restored", 0))
 
 
+def _exit_code(restore: dict[str, Any]) -> int:
+    if restore["fault"] is not None and restore["outcome"] == "failed":
+        return 0 if is_caught(restore) else NOT_CAUGHT
+    return _EXIT_CODES.get(restore["outcome"] or "restored", 0)
+
+
+def is_caught(restore: dict[str, Any]) -> bool:
+    """Whether a drill ended as it should: the answer is wrong, and the fault is named."""
+    answer, fault = restore["answer"], restore["fault"]
+    return answer is not None and fault is not None and answer["diagnosis"] == fault["name"]
+
+
 def follow(
     api: ApiClient, *, restore_id: str, tell: Callable[[dict[str, Any]], None] | None = None
 ) -> dict[str, Any]:
@@ -137,6 +164,8 @@ def print_restore(console: Console, restore: dict[str, Any]) -> None:
         console.print(f"  try {restore['try_number']} after {restore['retry_of']}")
     if restore["retried_by"]:
         console.print(f"  tried again as {restore['retried_by']}")
+    for line in answer_lines(restore):
+        console.print(line)
     if restore["problem"]:
         problem = restore["problem"]
         where = f"rank {problem['rank']}: " if problem.get("rank") is not None else ""
@@ -146,6 +175,21 @@ def print_restore(console: Console, restore: dict[str, Any]) -> None:
     reports = {attempt["rank"]: attempt["report"] for attempt in restore["attempts"] if attempt["report"]}
     if reports:
         console.print(_time_table(reports))
+
+
+def answer_lines(restore: dict[str, Any]) -> list[str]:
+    """What was put in, asked and answered, where anything was."""
+    fault, answer = restore["fault"], restore["answer"]
+    lines = [f"  drill: {fault['name']} put in on purpose on rank {fault['rank']}"] if fault else []
+    if answer is not None and answer["observed"] is not None:
+        said = answer["document"]["restored"]
+        lines.append(
+            f"  every hash right on {restore['rank_count']} ranks; answer {answer['observed']}, expected "
+            f"{said['expected']}: {answer['semantic']}"
+        )
+    elif restore["oracle_sha256"] is not None:
+        lines.append(f"  answer: {restore['semantic'] or 'not yet'}")
+    return lines
 
 
 def _told(cancellation: dict[str, Any]) -> str:
@@ -169,6 +213,8 @@ def _time_table(reports: dict[int, dict[str, Any]]) -> Table:
     table.add_section()
     table.add_row("service", *(_ms(report["service_ns"]) for report in reports.values()))
     table.add_row("GB/s", *(_rate(report) for report in reports.values()))
+    if any(report["oracle_ns"] is not None for report in reports.values()):
+        table.add_row("question, after it", *(_ms(report["oracle_ns"] or 0) for report in reports.values()))
     return table
 
 
