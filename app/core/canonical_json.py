@@ -211,9 +211,9 @@ def _decode(raw: bytes, *, subject: str, stage: Stage, limits: JsonLimits, exact
 
 
 def _check_shape(raw: bytes, *, subject: str, stage: Stage, limits: JsonLimits) -> None:
-    without_strings = _STRING.sub(b"", raw)
-    if limits.values is not None and without_strings.count(b",") >= limits.values:
+    if limits.values is not None and _separates(raw, limits.values):
         raise FormatError(subject, expected=f"at most {limits.values} values", found="more", stage=stage)
+    without_strings = _STRING.sub(b"", raw)
     depth = 0
     for bracket in without_strings.translate(None, _NOT_BRACKETS):
         depth += 1 if bracket in b"[{" else -1
@@ -221,6 +221,19 @@ def _check_shape(raw: bytes, *, subject: str, stage: Stage, limits: JsonLimits) 
             raise FormatError(
                 subject, expected=f"at most {limits.depth} levels of nesting", found="more", stage=stage
             )
+
+
+def _separates(raw: bytes, values: int) -> bool:
+    """Whether that many commas stand outside strings; stops there and holds nothing of the document."""
+    if raw.count(b",") < values:
+        return False
+    commas = end = 0
+    for string in _STRING.finditer(raw):
+        commas += raw.count(b",", end, string.start())
+        if commas >= values:
+            return True
+        end = string.end()
+    return commas + raw.count(b",", end) >= values
 
 
 def _check_surrogates(raw: bytes, *, value: Any) -> None:

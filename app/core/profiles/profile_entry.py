@@ -149,7 +149,10 @@ def _capability_file(fields: Fields) -> str | None:
 
 
 def _capabilities(fields: Fields) -> tuple[str, ...]:
-    return fields.texts("required_capabilities") if fields.has("required_capabilities") else ()
+    """Names and the document that shows them: both or neither."""
+    if not fields.has("capability_file") and not fields.has("required_capabilities"):
+        return ()
+    return fields.texts("required_capabilities")
 
 
 def _reference_bytes(fields: Fields) -> int | None:

@@ -61,6 +61,8 @@ def resolve(written: str, *, base: Base, folder: str = "", pointer: str = "") ->
     allowed = len(written) <= _MOST_CHARACTERS and not written.startswith("/")
     if not written or not allowed or "\0" in written or "\\" in written:
         raise unsafe(written, base=base, pointer=pointer)
+    if written.rpartition("/")[2] in (".", ".."):
+        raise unsafe(written, base=base, pointer=pointer, found=f"{shown(written)}, a folder")
     for part in written.split("/"):
         if part == "" or (part == ".." and not parts):
             raise unsafe(written, base=base, pointer=pointer)

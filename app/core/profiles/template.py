@@ -20,7 +20,7 @@ _KEY = re.compile(r"[A-Z][A-Z0-9_]*")
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _PLACEHOLDER_SIGNS: Final = ("<", ">", "${")
 # Characters no environment can hold or no line should: NUL, carriage return and the other controls.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u0085\u2028\u2029]")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\u0085\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,9 +135,12 @@ def _from_fields(name: str, fields: Fields) -> Template:
     problems = fields.problems
     lines = _Lines(problems=problems)
     assignments = fields.raw("assignments")
-    if not isinstance(assignments, list) or len(assignments) > MAX_TEMPLATE_KEYS:
-        expected = f"a list of at most {MAX_TEMPLATE_KEYS} assignments"
-        problems.add(fields.place("assignments"), expected=expected, found=shown(assignments))
+    if not isinstance(assignments, list):
+        problems.add(fields.place("assignments"), expected="a list", found=shown(assignments))
+        assignments = []
+    if len(assignments) > MAX_TEMPLATE_KEYS:
+        expected, found = f"at most {MAX_TEMPLATE_KEYS} keys", f"{len(assignments)}"
+        problems.add(fields.place("assignments"), code="DOC_TOO_LARGE", expected=expected, found=found)
         assignments = []
     for number, pair in enumerate(assignments, start=1):
         if (
