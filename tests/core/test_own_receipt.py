@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from app.core.canonical_json import decode_canonical
+from app.core.canonical_json import decode_canonical, encode_canonical
 from app.core.digest import Digest, sha256
 from app.core.errors import FormatError
+from app.core.oracle.partials import CheckedLayer, Finding, RankPartials, SemanticFault
 from app.core.qualify.document import read_document
-from app.core.qualify.findings import Outcome
+from app.core.qualify.findings import Gate, GateState, Outcome
 from app.core.qualify.own_receipt import (
+    Asked,
+    ControlAnswer,
     FinishedRank,
     FinishedRestore,
     RestoredAnswer,
@@ -211,6 +214,127 @@ def test_a_wrong_answer_rejects_and_its_flag_says_so_too() -> None:
     assert "SEMANTIC_CONTRADICTION" not in codes(alone)
 
 
+CONTROL = ControlAnswer(
+    prompt_sha256=sha256(b"control"), prompt_tokens=4096, expected="pink", observed=b" Pink"
+)
+WRONG = RestoredAnswer(
+    prompt_sha256=PROMPT, expected="teal", observed=b"spark", finish_reason="stop", prompt_tokens=4096
+)
+QUESTION = Digest("ad" * 32)
+
+
+def partials(rank_number: int, *, wrong: int) -> RankPartials:
+    right = CheckedLayer(name="k", pages=8, wrong=0, expected_sha256=CONTEXT, found_sha256=CONTEXT)
+    bad = replace(right, wrong=wrong, found_sha256=Digest("ba" * 32)) if wrong else right
+    swapped = Finding(fault=SemanticFault.SWAP_PAGES, blocks=(2, 6), detail="blocks 2 and 6")
+    return RankPartials(
+        question_sha256=QUESTION,
+        rank=rank_number,
+        restored={"teal": 3, "spark": -1},
+        control={"teal": 1, "spark": 0},
+        most=4,
+        layers=(bad, replace(right, name="v")),
+        wrong_pages=wrong,
+        finding=swapped if wrong else None,
+    )
+
+
+def asked(*, wrong: int = 0, **values: Any) -> FinishedRestore:
+    """A restore that was asked a question, with wrong pages on rank 1 or none."""
+    diagnosis = {"fault": "swap-pages", "ranks": (1,), "detail": "rank 1: blocks 2 and 6"} if wrong else {}
+    known: dict[str, Any] = {
+        "ranks": tuple(rank(one, partials=partials(one, wrong=wrong * one)) for one in (0, 1)),
+        "control": CONTROL,
+        "asked": Asked(question_sha256=QUESTION, **diagnosis),
+    }
+    return restore(**{**known, **values})
+
+
+def gates_of(verdict: Verdict) -> dict[Gate, GateState]:
+    return {one.gate: one.state for one in verdict.gates}
+
+
+def test_a_question_its_control_and_the_pages_are_in_the_receipt() -> None:
+    document = json.loads(restore_receipt(asked(wrong=2, answer=WRONG)))
+    assert document["oracle"] == {
+        "question_sha256": QUESTION,
+        "diagnosis": {"fault": "swap-pages", "ranks": [1], "detail": "rank 1: blocks 2 and 6"},
+    }
+    assert document["control"] == {
+        "relationship": "one token changed, equal length, recomputed by the ranks that restored",
+        "prompt_sha256": CONTROL.prompt_sha256,
+        "prompt_tokens": 4096,
+        "expected": "pink",
+        "observed": " Pink",
+        "normalisation": "strip-lower/v1",
+        "passed": True,
+        "response_sha256": sha256(b" Pink"),
+    }
+    written = partials(1, wrong=2)
+    assert document["ranks"][1]["partials"] == {
+        "sha256": sha256(encode_canonical(written.to_document())),
+        "wrong_pages": 2,
+        "layers": [layer.to_document() for layer in written.layers],
+    }
+    assert "right pages on every rank" in document["not_established"]
+    plain = json.loads(restore_receipt(restore()))
+    assert (plain["oracle"], plain["control"], plain["ranks"][0]["partials"]) == (None, None, None)
+
+
+def test_right_answers_of_restore_and_control_demonstrate_both_gates_and_the_fence() -> None:
+    _, declared = verdicts(asked())
+    assert declared.outcome is Outcome.QUALIFIED
+    assert {"SEMANTIC_DEMONSTRATED", "CONTROL_PASSED", "STRUCTURE_VERIFIED"} <= codes(declared)
+    gates = gates_of(declared)
+    assert gates[Gate.SEMANTIC] is gates[Gate.CONTROL] is GateState.DEMONSTRATED
+    assert gates[Gate.PLACEMENT] is GateState.DEMONSTRATED
+
+
+def test_a_wrong_answer_rejects_although_every_hash_is_right_and_the_control_passed() -> None:
+    for verdict in verdicts(asked(wrong=2, answer=WRONG)):
+        assert verdict.outcome is Outcome.REJECTED
+        assert "SEMANTIC_ORACLE_MISMATCH" in {one.name for one in verdict.deciding}
+        assert {"CONTROL_PASSED", "STRUCTURE_VERIFIED"} <= codes(verdict)
+        assert gates_of(verdict)[Gate.SEMANTIC] is GateState.FAILED
+
+
+def test_a_wrong_control_is_said_and_a_missing_one_leaves_the_cause_open() -> None:
+    bad = replace(CONTROL, observed=b"spark")
+    for control, code, state in (
+        (bad, "CONTROL_FAILED", GateState.FAILED),
+        (None, "CONTROL_MISSING", GateState.NOT_TESTED),
+    ):
+        _, declared = verdicts(asked(wrong=2, answer=WRONG, control=control))
+        assert code in codes(declared)
+        assert declared.outcome is Outcome.REJECTED
+        assert gates_of(declared)[Gate.CONTROL] is state
+    assert "CONTROL_NOT_TESTED" in codes(verdicts(asked(control=None))[1])
+
+
+def test_a_right_answer_over_wrong_pages_is_none() -> None:
+    one = asked(wrong=2)
+    document = json.loads(restore_receipt(one))
+    assert document["semantic"] is None
+    assert {"the answer of the restored request", "right pages on every rank"} <= set(
+        document["not_established"]
+    )
+    _, declared = verdicts(one)
+    assert declared.outcome is Outcome.INCOMPLETE
+    assert "SEMANTIC_MISSING" in codes(declared)
+
+
+def test_its_times_are_facts_by_rank() -> None:
+    later = report(intervals_ns=(Interval(phase=Phase.ARENA_WAIT, start_ns=5, end_ns=9),))
+    facts = facts_of(restore_receipt(restore(ranks=(rank(0), rank(1, report=later), rank(2, report=later)))))
+    times = {one.pointer: (one.unit, one.ranks, one.values) for one in facts.timings}
+    assert times == {
+        "/ranks/*/end_to_end_ns": ("ns", (0, 1, 2), (150, 151, 152)),
+        "/ranks/*/service_ns": ("ns", (0, 1, 2), (100, 100, 100)),
+        "/ranks/*/unattributed_ns": ("ns", (0, 1, 2), (80, 96, 96)),
+        "/ranks/*/phases_ns/arena_wait": ("ns", (1, 2), (4, 4)),
+    }
+
+
 def test_outside_a_container_it_is_a_self_test_of_the_engine() -> None:
     outside = tuple(rank(one, runtime=runtime(image_config_id=NONE)) for one in (0, 1))
     alone, declared = verdicts(restore(ranks=outside))
@@ -234,8 +358,10 @@ def test_no_rank_a_rank_twice_and_an_answer_that_is_no_text_are_refused() -> Non
     with pytest.raises(FormatError, match=r"receipt\.ranks"):
         restore_receipt(restore(ranks=(rank(0), rank(0))))
     bad = RestoredAnswer(prompt_sha256=PROMPT, expected="x", observed=b"\xff", finish_reason="stop")
-    with pytest.raises(FormatError, match="UTF-8"):
+    with pytest.raises(FormatError, match=r"receipt\.semantic\.observed: expected UTF-8"):
         restore_receipt(restore(answer=bad))
+    with pytest.raises(FormatError, match=r"receipt\.control\.observed: expected UTF-8"):
+        restore_receipt(asked(control=replace(CONTROL, observed=b"\xff")))
 
 
 def _numbers(value: Any) -> list[Any]:

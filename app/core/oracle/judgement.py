@@ -8,6 +8,7 @@ from app.core.canonical_json import JsonObject, JsonValue
 from app.core.digest import Digest
 from app.core.errors import FormatError
 from app.core.oracle.agreement import Agreement, compare
+from app.core.oracle.attention import prompt_sha256
 from app.core.oracle.partials import SCALE, RankPartials, SemanticFault
 from app.core.oracle.question import OracleQuestion
 from app.core.oracle.reference_decoder import Answer, add_up, most_votes
@@ -30,11 +31,15 @@ class OracleJudgement:
     """What all ranks together answered.
 
     Attributes:
+        prompt_tokens: length of the prompt, and of the control's: they differ in one token.
         answer: from the placed pages; ``control`` from the tokens with one of them changed.
         diagnosis: None only if every page of every rank is right and so is the answer.
     """
 
     question_sha256: Digest
+    prompt_tokens: int
+    prompt_sha256: Digest
+    control_prompt_sha256: Digest
     expected: str
     expected_control: str
     answer: Answer
@@ -71,8 +76,11 @@ class OracleJudgement:
             "scale": SCALE,
             "agreement": self.agreement.value,
             "right": self.right,
-            "restored": _written(self.answer, expected=self.expected),
-            "control": _written(self.control, expected=self.expected_control),
+            "prompt_tokens": self.prompt_tokens,
+            "restored": _written(self.answer, expected=self.expected, prompt=self.prompt_sha256),
+            "control": _written(
+                self.control, expected=self.expected_control, prompt=self.control_prompt_sha256
+            ),
             "diagnosis": diagnosis,
         }
 
@@ -93,6 +101,9 @@ def judge_partials(question: OracleQuestion, *, partials: Sequence[RankPartials]
     answer = add_up(question, partials={rank: one.restored for rank, one in by_rank.items()})
     return OracleJudgement(
         question_sha256=question.sha256,
+        prompt_tokens=question.span_tokens,
+        prompt_sha256=prompt_sha256(question, word=question.expected),
+        control_prompt_sha256=prompt_sha256(question, word=question.control),
         expected=question.expected,
         expected_control=question.control,
         answer=answer,
@@ -139,8 +150,9 @@ def _diagnose(question: OracleQuestion, *, answer: Answer, ranks: Sequence[RankP
     )
 
 
-def _written(answer: Answer, *, expected: str) -> JsonObject:
+def _written(answer: Answer, *, expected: str, prompt: Digest) -> JsonObject:
     return {
+        "prompt_sha256": prompt,
         "expected": expected,
         "observed": answer.word,
         "logits": dict(answer.logits),

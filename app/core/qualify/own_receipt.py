@@ -12,26 +12,30 @@ from typing import Final
 from app.core.canonical_json import JsonObject, JsonValue, encode_canonical
 from app.core.digest import Digest, sha256
 from app.core.errors import FormatError
+from app.core.oracle.agreement import NORMALISATION, compare
+from app.core.oracle.partials import RankPartials
 from app.core.qualify.rules.identity import OWN_SCHEMA
 from app.core.restore.report import RankOutcome, RankReport
 from app.core.runtime import Runtime
 from app.core.store.identity import CacheIdentity
 
 DIGEST_DIGITS: Final = 64
-NORMALISATION: Final = "strip-lower/v1"
-"""How answers are compared: blanks at both ends off, lower case (evidence-model §5)."""
+ONE_TOKEN_CHANGED: Final = "one token changed, equal length, recomputed by the ranks that restored"
+"""How a control's prompt is related to the one of the restored request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRank:
     """One rank of a finished restore: who restored, and what it reported. ``report`` is none for a rank
-    that was lost; ``context_digest`` is what the rank read, if it came so far."""
+    that was lost; ``context_digest`` is what the rank read, if it came so far; ``partials`` is what its pages
+    said, if it was asked."""
 
     rank: int
     runtime: Runtime
     report: RankReport | None
     context_digest: Digest | None
     end_to_end_ns: int
+    partials: RankPartials | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,28 @@ class RestoredAnswer:
     expected: str
     observed: bytes
     finish_reason: str
+    prompt_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlAnswer:
+    """The answer to a prompt that differs in one token and is as long, recomputed with nothing restored."""
+
+    prompt_sha256: Digest
+    prompt_tokens: int
+    expected: str
+    observed: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The question that the pages were asked, and what they were found to be: a fault's name, the ranks and
+    a sentence, or nothing."""
+
+    question_sha256: Digest
+    fault: str | None = None
+    ranks: tuple[int, ...] = ()
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +102,8 @@ class FinishedRestore:
     snapshot: RestoredSnapshot
     ranks: Sequence[FinishedRank]
     answer: RestoredAnswer | None = None
+    control: ControlAnswer | None = None
+    asked: Asked | None = None
     processes_replaced: bool | None = None
     injected_fault: InjectedFault | None = None
 
@@ -89,7 +117,7 @@ def restore_receipt(restore: FinishedRestore) -> bytes:
     numbers = [one.rank for one in restore.ranks]
     if not numbers or len(set(numbers)) != len(numbers):
         raise FormatError("receipt.ranks", expected="every rank once, one at least", found=str(numbers))
-    identity, fault = restore.snapshot.identity, restore.injected_fault
+    identity, fault, answer = restore.snapshot.identity, restore.injected_fault, _answer_that_counts(restore)
     document: JsonObject = {
         "schema": OWN_SCHEMA,
         "restore_id": restore.restore_id,
@@ -104,7 +132,9 @@ def restore_receipt(restore: FinishedRestore) -> bytes:
         },
         "snapshot": _snapshot(restore.snapshot),
         "ranks": [_rank(one) for one in sorted(restore.ranks, key=lambda one: one.rank)],
-        "semantic": None if restore.answer is None else _answer(restore.answer),
+        "oracle": None if restore.asked is None else _asked(restore.asked),
+        "semantic": None if answer is None else _answer(answer),
+        "control": None if restore.control is None else _control(restore.control),
         "restart": None if restore.processes_replaced is None else {"happened": restore.processes_replaced},
         "injected_fault": None if fault is None else {"name": fault.name, "rank": fault.rank},
         "not_established": list(_open_points(restore)),
@@ -131,6 +161,7 @@ def _rank(one: FinishedRank) -> JsonObject:
         "outcome": "lost" if one.report is None else one.report.outcome.value,
         "context_digest": one.context_digest,
         "end_to_end_ns": one.end_to_end_ns,
+        "partials": None if one.partials is None else _partials(one.partials),
     }
     return written if one.report is None else {**written, **_measured(one.report)}
 
@@ -158,20 +189,68 @@ def _measured(report: RankReport) -> JsonObject:
     }
 
 
+def _partials(partials: RankPartials) -> JsonObject:
+    """What a rank's pages said and are; the whole of it is kept by whoever asked, under its digest."""
+    return {
+        "sha256": sha256(encode_canonical(partials.to_document())),
+        "wrong_pages": partials.wrong_pages,
+        "layers": [layer.to_document() for layer in partials.layers],
+    }
+
+
+def _asked(asked: Asked) -> JsonObject:
+    diagnosis: JsonObject = {"fault": asked.fault, "ranks": list(asked.ranks), "detail": asked.detail}
+    return {
+        "question_sha256": asked.question_sha256,
+        "diagnosis": None if asked.fault is None else diagnosis,
+    }
+
+
+def _answer_that_counts(restore: FinishedRestore) -> RestoredAnswer | None:
+    """The answer, unless it is right although pages are wrong: then it says nothing about them."""
+    answer = restore.answer
+    if answer is None or not _has_wrong_pages(restore):
+        return answer
+    observed = _text(answer.observed, subject="receipt.semantic.observed")
+    return None if compare(expected=answer.expected, observed=observed).qualifies else answer
+
+
+def _has_wrong_pages(restore: FinishedRestore) -> bool:
+    return any(one.partials is not None and one.partials.wrong_pages for one in restore.ranks)
+
+
 def _answer(answer: RestoredAnswer) -> JsonObject:
-    try:
-        observed = answer.observed.decode("utf-8")
-    except UnicodeDecodeError:
-        raise FormatError("receipt.semantic.observed", expected="UTF-8", found="other bytes") from None
+    return {
+        **_compared(answer, subject="receipt.semantic.observed"),
+        "finish_reason": answer.finish_reason,
+    }
+
+
+def _control(control: ControlAnswer) -> JsonObject:
+    return {
+        **_compared(control, subject="receipt.control.observed"),
+        "relationship": ONE_TOKEN_CHANGED,
+    }
+
+
+def _compared(answer: RestoredAnswer | ControlAnswer, *, subject: str) -> JsonObject:
+    observed = _text(answer.observed, subject=subject)
     return {
         "prompt_sha256": answer.prompt_sha256,
+        "prompt_tokens": answer.prompt_tokens,
         "expected": answer.expected,
         "observed": observed,
         "normalisation": NORMALISATION,
-        "passed": observed.strip().lower() == answer.expected.strip().lower(),
+        "passed": compare(expected=answer.expected, observed=observed).qualifies,
         "response_sha256": sha256(answer.observed),
-        "finish_reason": answer.finish_reason,
     }
+
+
+def _text(raw: bytes, *, subject: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise FormatError(subject, expected="UTF-8", found="other bytes") from None
 
 
 def _open_points(restore: FinishedRestore) -> Sequence[str]:
@@ -179,8 +258,12 @@ def _open_points(restore: FinishedRestore) -> Sequence[str]:
     points = ["other prompts, spans and topologies than this one", "rollback to another image"]
     if restore.injected_fault is not None:
         points.append("anything about what ran: a fault was put in on purpose")
-    if restore.answer is None:
+    if _answer_that_counts(restore) is None:
         points.append("the answer of the restored request")
+    if restore.control is None:
+        points.append("the answer of a recomputed prompt")
+    if _has_wrong_pages(restore):
+        points.append("right pages on every rank")
     if any(one.report is None or one.report.outcome is not RankOutcome.RESTORED for one in restore.ranks):
         points.append("a restore on every rank")
     return points

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from itertools import islice
 
 from app.core.canonical_json import ExactValue
@@ -15,6 +16,7 @@ from app.core.qualify.values import Basis, Fact, Found, Gap, Missing, Number
 
 _RANK_NAME = re.compile(r"(?:rank_)?(\d{1,4})")
 _MOST_RANKS = 1024
+_MS_OF_NS = Decimal("0.000001")
 
 
 def rank_proof(place: Place, spec: Spec) -> RankProof:
@@ -87,9 +89,21 @@ def _records(place: Place, spec: Spec) -> Iterator[RankRecord]:
                 restore_count=one.fact(spec.paths("restores"), count),
                 context_prefix=one.fact(spec.paths("context"), context),
                 new_process=one.fact(spec.paths("new_process"), flag),
-                fence_ms=one.fact(spec.paths("fence"), number),
+                fence_ms=_fence(one, spec),
                 payload=_payload(one, spec),
             )
+
+
+def _fence(place: Place, spec: Spec) -> Fact[Number]:
+    """How long the fence was waited for, in ms; a record may keep it in ns."""
+    if spec.paths("fence_ns"):
+        return place.fact(spec.paths("fence_ns"), _from_ns)
+    return place.fact(spec.paths("fence"), number)
+
+
+def _from_ns(value: ExactValue) -> Number | Gap:
+    taken = count(value)
+    return taken if isinstance(taken, Gap) else taken * _MS_OF_NS
 
 
 def _payload(place: Place, spec: Spec) -> EmbeddedDigest | None:
