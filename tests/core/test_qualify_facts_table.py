@@ -30,7 +30,7 @@ _COMPARE = {
 }
 _MODEL = {"repository", "revision", "reference", "digests", "alias"}
 _RANK = {"at", "rank", "outcome", "tokens", "bytes", "objects", "restores", "context", "new_process", "fence"}
-_RECORDS = _RANK | {"payload", "payload_sha256"}
+_RECORDS = _RANK | {"fence_ns", "payload", "payload_sha256"}
 _SUBJECT = {
     *(
         "image",
@@ -114,6 +114,7 @@ NAMES: dict[str, Any] = {
         },
         "restart": dict.fromkeys(("kind", "happened", "noted", "noted_count", "image_unchanged")),
         "fault": {**dict.fromkeys(_FAULT), "compare": dict.fromkeys(_COMPARE)},
+        "drill": dict.fromkeys(("noted", "fault", "rank")),
         "isolation": {
             **dict.fromkeys(("at", "name", "cached")),
             "ranks": {"records": dict.fromkeys(_RECORDS)},
