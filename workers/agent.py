@@ -152,6 +152,8 @@ def _home(chosen: Settings) -> Path:
 def worker_spec(chosen: Settings, *, device: str) -> ChildSpec:
     """How to start the rank worker of one device; secrets travel in the environment, never as arguments."""
     environment = {
+        # The ranks of a node share its cores: arithmetic that takes all of them in each would only wait.
+        "OPENBLAS_NUM_THREADS": "1",
         **inherited_environment(),
         "SPARKGATE_NODE": chosen.node,
         "SPARKGATE_DEVICE": device,
