@@ -107,7 +107,8 @@ class CudaDevice:
         self._reserved_bytes = 0
         self._placement: tuple[int, CudaPlacement] | None = None
         self._lock = threading.RLock()
-        for note in self.notes:
+        log.info("device %s: %s", name, self.notes[0])
+        for note in self.notes[1:]:
             log.warning("device %s: %s", name, note)
 
     def __enter__(self) -> Self:

@@ -64,6 +64,7 @@ class CudaPool:
         """
         ends = self.slots.ends_after(block_counts)
         if self.needs_memory(block_counts):
+            self._require_strides()
             self._require_room(ends)
             for layer in self.layers:
                 self._grow(layer, pages=ends[layer.group])
@@ -148,6 +149,15 @@ class CudaPool:
             found[layer.group] = layer.pages
         return found
 
+    def _require_strides(self) -> None:
+        for layer in self.layers:
+            if layer.stride > _LONGEST_STRIDE:
+                raise DeviceError(
+                    f"pages of {layer.name}",
+                    expected=f"at most {_LONGEST_STRIDE} bytes from page to page",
+                    found=f"{layer.stride}",
+                )
+
     def _require_room(self, ends: list[int]) -> None:
         """Old and new pages of the layer that grows exist side by side for a moment."""
         grown = [(layer, ends[layer.group] - layer.pages) for layer in self.layers]
@@ -202,16 +212,8 @@ class CudaPool:
 
 def _layers(layout: PageLayout, *, strides: tuple[int, ...]) -> tuple[CudaLayer, ...]:
     remaining = iter(strides)
-    layers = tuple(
+    return tuple(
         CudaLayer(group=number, name=layer.name, page_bytes=layer.bytes_per_page, stride=next(remaining))
         for number, group in enumerate(layout.groups)
         for layer in group.layers
     )
-    for layer in layers:
-        if layer.stride > _LONGEST_STRIDE:
-            raise DeviceError(
-                f"pages of {layer.name}",
-                expected=f"at most {_LONGEST_STRIDE} bytes from page to page",
-                found=f"{layer.stride}",
-            )
-    return layers

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -297,6 +298,7 @@ def kernel_arguments(launch: Launch) -> list[Any]:
     ]
 
 
+@cache
 def _compile(target: str) -> tuple[str, bytes]:
     with _told_of("CUDA kernels", expected=f"to compile for {target}"):
         program = nvrtc.createProgram(SOURCE, "cuda_kernels.cu", [], [])
