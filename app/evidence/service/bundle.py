@@ -10,8 +10,8 @@ from typing import Final
 
 from sqlalchemy.orm import Session
 
-from app.core.bundle.archive_of_code import verifier_archive
 from app.core.bundle.build import Built, BundleRequest, BundleSigner, build_bundle
+from app.core.bundle.code_archive import verifier_archive
 from app.core.bundle.records import EXPORTED, Leaf, RowRecord
 from app.core.ledger.checkpoint import NoteSigner, verify_checkpoint
 from app.core.ledger.leaf import instant_text

@@ -1,25 +1,27 @@
 """Files that have lain long enough, and files nobody needs. Only names of our own exports are touched."""
 
 import logging
+import re
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy.orm import Session
-
 from app.config import Settings
-from app.core.bundle.build import clear_leftovers
 from app.db.session import Database, database_time
 from app.evidence.repository import exports
-from app.evidence.service.reading import bundle_path, folder_of
+from app.evidence.service.reading import folder_of
 from app.evidence.service.request import end_kept
 from app.ledger import service as ledger
 
 log = logging.getLogger(__name__)
 
 AT_A_TIME: Final = 20
-_SUFFIX: Final = ".tar"
+# A bundle, one that a worker is writing, and the folder in which it does.
+_NAME: Final = re.compile(
+    r"\.?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.([0-9]+))?\.tar(?:\.unfinished)?"
+)
 
 
 def expire(database: Database, *, settings: Settings) -> None:
@@ -32,29 +34,38 @@ def expire(database: Database, *, settings: Settings) -> None:
                 end_kept(session, export=export, by=ledger.CONTROL_PLANE)
 
 
-def sweep(database: Database, *, settings: Settings) -> list[Path]:
-    """Remove what lies in the folder of exports that have no file any more; what was removed.
+def sweep(database: Database, *, settings: Settings) -> list[str]:
+    """Remove what lies in the folder of exports that keep no file, and what workers that died left behind.
 
-    A file whose name is no export's stays, whatever it is.
+    Whatever has a name we do not give, or that of an export we do not know, stays.
+
+    Returns: the names that are gone.
     """
-    named = {export_id: path for path in _files(folder_of(settings)) if (export_id := _export_of(path))}
+    found = {path: named for path in _files(folder_of(settings)) if (named := _NAME.fullmatch(path.name))}
     with database.reading() as session:
-        needless = _needless(session, list(named))
+        standing = exports.standing(session, export_ids=[UUID(named[1]) for named in found.values()])
     removed = []
-    for export_id in needless:
-        path = bundle_path(settings, export_id=export_id)
-        clear_leftovers(path)
-        if path.is_file() and not path.is_symlink():
-            path.unlink()
-            removed.append(path)
-            log.info("evidence export %s: its file was removed", export_id)
+    for path, named in found.items():
+        export_id, token = UUID(named[1]), named[2]
+        if export_id in standing and not _is_wanted(*standing[export_id], token=token):
+            _remove(path)
+            removed.append(path.name)
+            log.info("evidence export %s: %s was removed", export_id, path.name)
     return removed
 
 
-def _needless(session: Session, export_ids: list[UUID]) -> list[UUID]:
-    """Those that are over and keep no file."""
-    found = exports.standing(session, export_ids=export_ids)
-    return sorted(one for one, (state, _) in found.items() if state in {"failed", "expired"})
+def _is_wanted(state: str, current: int | None, *, token: str | None) -> bool:
+    """A bundle of an export that has one or is just getting it; what the current worker writes."""
+    if token is None:
+        return state in {"running", "finished"}
+    return state == "running" and int(token) == current
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -62,13 +73,3 @@ def _files(folder: Path) -> list[Path]:
         return sorted(folder.iterdir())
     except FileNotFoundError:
         return []
-
-
-def _export_of(path: Path) -> UUID | None:
-    """The export whose bundle, or half of one, has this name: ``<id>.tar`` or ``.<id>.tar.…``."""
-    name, dot, _ = path.name.removeprefix(".").partition(_SUFFIX)
-    try:
-        found = UUID(name)
-    except ValueError:
-        return None
-    return found if dot and str(found) == name else None
