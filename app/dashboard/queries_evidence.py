@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, literal, select, tuple_, union_all
 from sqlalchemy.orm import Session, aliased, contains_eager, defer, joinedload
 
-from app.models import DeclarationRow, Image, ReceiptRow, VerdictCurrent, VerdictRow
+from app.models import DeclarationRow, Image, LedgerCheckpoint, ReceiptRow, VerdictCurrent, VerdictRow
 from app.web.paging import COUNTED, Cursor, Total, count_rows
 
 SCOPE = "scope"
@@ -196,6 +196,12 @@ def declarations_of_receipt(session: Session, *, sha256: str) -> list[Declaratio
         .limit(MOST_OF_AN_IMAGE)
     )
     return list(session.scalars(query))
+
+
+def checkpoint_roots(session: Session, *, sizes: Sequence[int]) -> dict[int, str]:
+    """The roots of the checkpoints handed out for these sizes."""
+    query = select(LedgerCheckpoint.size, LedgerCheckpoint.root).where(LedgerCheckpoint.size.in_(sizes))
+    return {row.size: row.root for row in session.execute(query)} if sizes else {}
 
 
 def is_known(session: Session, *, config_id: str) -> bool:

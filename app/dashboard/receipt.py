@@ -13,12 +13,14 @@ from app.core.qualify.findings import Outcome
 from app.dashboard import queries_evidence
 from app.dashboard.access import ImagesVisitor
 from app.dashboard.parsed_facts import fact_groups
+from app.dashboard.proof import proof_of
 from app.dashboard.rank_bars import PHASES, time_chart
 from app.dashboard.raw_text import anchor_of, raw_link, raw_text
 from app.dashboard.templating import page
 from app.dashboard.verdict_view import VerdictView
 from app.dashboard.verdict_words import CAUSES, GRADES, OUTCOMES, STATES, code_words
 from app.db.session import database_time
+from app.ledger.api import SignerDep
 from app.models import VerdictRow
 from app.receipts import service as receipts
 from app.verdicts.service import current
@@ -38,6 +40,7 @@ def show_receipt(
     request: Request,
     session: ReadSession,
     login: ImagesVisitor,
+    signer: SignerDep,
     at: Annotated[str | None, Query(max_length=2000)] = None,
 ) -> Response:
     """`at` is a JSON pointer: the place is marked, or what is nearest to it."""
@@ -62,6 +65,10 @@ def show_receipt(
         scopes=_scopes(session, verdicts),
         declarations=queries_evidence.declarations_of_receipt(session, sha256=sha256),
         words=WORDS,
+        proof=proof_of(session, sha256=sha256, signer=signer)
+        if login.principal.may(Scope.EVIDENCE_EXPORT)
+        else None,
+        vkey=signer.verifier.vkey if signer else "",
         may_declare=login.principal.may(Scope.IMAGES_WRITE),
     )
 

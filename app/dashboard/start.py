@@ -1,6 +1,5 @@
 """The form that orders a restore. The same form sent twice is one restore."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
@@ -18,10 +17,11 @@ from app.core.restore.page_plan import plan_restore
 from app.dashboard import queries, queries_answers
 from app.dashboard.access import Operator, Visitor
 from app.dashboard.answer import FAULTS
+from app.dashboard.sending import answer_form
 from app.dashboard.snapshots import newest_spreads
 from app.dashboard.templating import page
 from app.db.session import database_time
-from app.errors import AppError, Conflict, Refused
+from app.errors import AppError, Refused
 from app.layouts import service as layouts
 from app.manifests import service as manifests
 from app.manifests.service import Snapshot
@@ -32,7 +32,7 @@ from app.restores.service.drills import InjectedFault, check_drill
 from app.restores.service.request import RestoreOrder, request_restore
 from app.web.auth import Scope
 from app.web.deps import ReadSession, SettingsDep, WriteSession
-from app.web.idempotency import Answer, answer_once
+from app.web.idempotency import Answer
 
 router = APIRouter(prefix="/restores/new", include_in_schema=False)
 
@@ -44,8 +44,6 @@ PURPOSES: Final = {
 }
 INJECTABLE_NAMES: Final = tuple(map(str, INJECTABLE))
 LONGEST_STAY_S: Final = 7 * 24 * 3600
-# A double click's second request waits for the first one rather than complain about it.
-PATIENCE_S: Final = 3.0
 _HEX: Final = frozenset("0123456789abcdef")
 
 
@@ -206,21 +204,9 @@ def _answer(session: Session, *, form: StartForm, login: Login, produce: Callabl
             *(form.oracle, form.fault, form.fault_rank),
         ]
     )
-    give_up_at = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            with session.begin_nested():
-                return answer_once(
-                    session,
-                    principal=login.principal.name,
-                    key=f"form {form.once}",
-                    request=fingerprint,
-                    produce=produce,
-                )
-        except Conflict as error:
-            if error.code != "idempotency-in-flight" or time.monotonic() > give_up_at:
-                raise
-            time.sleep(0.05)
+    return answer_form(
+        session, principal=login.principal.name, once=form.once, sent=fingerprint, produce=produce
+    )
 
 
 def _show(

@@ -1,6 +1,6 @@
 """The template environment: autoescaped, strict about names, with filters for sizes, times and digests."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fastapi import Request, Response
@@ -60,6 +60,12 @@ def absolute(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
+def last_instant(end: datetime) -> str:
+    """A period's end, which is not in it: the last whole day before it, or the instant itself."""
+    whole = (end.hour, end.minute, end.second, end.microsecond) == (0, 0, 0, 0)
+    return f"{end - timedelta(days=1):%Y-%m-%d}" if whole else absolute(end)
+
+
 @pass_context
 def when(context: Context, moment: datetime | None) -> Markup | str:
     """A moment relative to now, the absolute time as title."""
@@ -96,6 +102,7 @@ def _environment() -> Environment:
         "when": when,
         "instant": instant,
         "absolute": absolute,
+        "last_instant": last_instant,
     }
     environment.globals |= {"asset": asset_url, "htmx_file": HTMX, "rate": rate}
     return environment

@@ -40,6 +40,7 @@ API: Final = {
     "GET /api/v1/nodes": "nodes:read",
     "GET /api/v1/nodes/{name}": "nodes:read",
     "PUT /api/v1/nodes/{name}": NODE_OWN,
+    "POST /api/v1/nodes/{name}/gone": "restores:write",
     "GET /api/v1/nodes/{name}/devices": "nodes:read",
     "GET /api/v1/nodes/{name}/devices/{device}": "nodes:read",
     "POST /api/v1/nodes/{name}/devices/{device}/workers": NODE_OWN,
@@ -134,6 +135,7 @@ PAGES: Final = {
     "GET /snapshots": "nodes:read",
     "GET /snapshots/{key}": "nodes:read",
     "GET /nodes/{name}": "nodes:read",
+    "POST /nodes/{name}/gone": "restores:write",
     "GET /images": "images:read",
     "GET /images/compare": "images:read",
     "GET /images/{key}": "images:read",
@@ -141,6 +143,7 @@ PAGES: Final = {
     "GET /receipts": "images:read",
     "GET /receipts/{sha256}": "images:read",
     "GET /receipts/{sha256}/bytes": "images:read",
+    "GET /receipts/{sha256}/proof": "evidence:export",
     "GET /declarations/new": "images:read",
     "GET /exceptions": "images:read",
     "POST /exceptions": "restores:write",
@@ -149,6 +152,14 @@ PAGES: Final = {
     "GET /declarations/{declaration_id}": "images:read",
     "GET /ledger": "evidence:export",
     "GET /ledger/{index}": "evidence:export",
+    "GET /evidence": "evidence:export",
+    "GET /evidence/new": "evidence:export",
+    "POST /evidence/new": "evidence:export",
+    "GET /evidence/{export_id}": "evidence:export",
+    "GET /evidence/{export_id}/live": "evidence:export",
+    "GET /evidence/{export_id}/bundle": "evidence:export",
+    "POST /evidence/{export_id}/cancel": "evidence:export",
+    "POST /evidence/{export_id}/discard": "evidence:export",
 }
 PASSWORD: Final = "correct horse battery"
 NOWHERE: Final = "7e1c0000-0000-4000-8000-000000000000"
