@@ -1,12 +1,11 @@
 """The question of a restore as a page shows it: expected, answered, what each rank gave to it, and why."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy.orm import Session
 
-from app.core.oracle.judgement import OracleJudgement, judge_partials
+from app.core.oracle.judgement import OracleJudgement
 from app.core.oracle.partials import SCALE, RankPartials
 from app.core.oracle.question import OracleQuestion
 from app.dashboard import queries_answers
@@ -14,7 +13,7 @@ from app.dashboard.queries_answers import AskedAlike
 from app.dashboard.timing import Timing
 from app.models import Restore, RestoreAnswer
 from app.oracles import service as oracles
-from app.restores.service.answers import Semantic
+from app.restores.service.answers import Semantic, judged_again
 
 # A restore of the demo has four ranks; what has more is counted in digits.
 _COUNTS: Final = {1: "one rank", 2: "two ranks", 3: "three ranks", 4: "four ranks"}
@@ -34,7 +33,8 @@ class RankVotes:
     """What one rank gave to the answer.
 
     Attributes:
-        share: of what a rank with right pages gives to the expected word, in percent.
+        share: of what a rank with right pages gives to the expected word, in percent; ``missing`` the rest,
+            as a logit.
         partials: none where the rank had no part, `problem` says why.
     """
 
@@ -42,6 +42,7 @@ class RankVotes:
     partials: RankPartials | None
     problem: str
     share: float
+    missing: int
     asked_ns: int | None
 
     @property
@@ -86,7 +87,7 @@ def answer_view(session: Session, *, restore: Restore, timing: Timing) -> Answer
         row=row,
         sentence=sentence_of(restore, expected=question.expected, row=row),
         ranks=ranks,
-        judged=_judged(question, ranks=ranks) if row is not None and row.observed is not None else None,
+        judged=None if row is None else judged_again(session, restore=restore),
         alike=tuple(queries_answers.asked_alike(session, question_sha256=restore.question_sha256)),
     )
 
@@ -107,11 +108,6 @@ def sentence_of(restore: Restore, *, expected: str, row: RestoreAnswer | None) -
     return f"Every hash right on {on} — no answer."
 
 
-def _judged(question: OracleQuestion, *, ranks: Sequence[RankVotes]) -> OracleJudgement:
-    """Added up again from the reports: the same arithmetic on the same documents."""
-    return judge_partials(question, partials=[one.partials for one in ranks if one.partials is not None])
-
-
 def _ranks(timing: Timing, *, expected: str) -> tuple[RankVotes, ...]:
     found = []
     for rank in timing.ranks:
@@ -124,6 +120,7 @@ def _ranks(timing: Timing, *, expected: str) -> tuple[RankVotes, ...]:
                 partials=partials,
                 problem="" if part is None else part.problem or "",
                 share=_percent(votes, most=partials.most if partials else 0),
+                missing=partials.most - votes if partials else 0,
                 asked_ns=None if part is None else part.duration_ns,
             )
         )

@@ -219,7 +219,7 @@ def _waits(lane: RankLane, *, scale: _Scale) -> Iterable[Bar]:
         if commit_ns < lane.service_start_ns:
             yield scale.bar("pool", start_ns=commit_ns, end_ns=lane.service_start_ns, label="pool pages")
     if lane.asked_start_ns is not None and lane.asked_end_ns is not None:
-        yield scale.bar("oracle", start_ns=lane.asked_start_ns, end_ns=lane.asked_end_ns, label="asked")
+        yield scale.bar("oracle", start_ns=lane.asked_start_ns, end_ns=lane.asked_end_ns)
     service_end_ns = lane.asked_end_ns or lane.service_end_ns
     settled_ns = max(lane.acknowledged_ns or 0, lane.stopped_ns or 0, lane.busy_until_ns or 0)
     if service_end_ns is not None and settled_ns > service_end_ns:

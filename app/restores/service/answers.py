@@ -111,10 +111,22 @@ def answer_question(session: Session, *, restore: Restore) -> None:
     repository.add_event(session, restore_id=restore.id, kind="answered", detail=str(detail), rank=None)
 
 
-def parts_of_reports(restore: Restore) -> dict[int, OraclePart]:
-    """What each rank that was asked said, by rank; the reports are loaded."""
-    documents = [(one.rank, one.report.document) for one in restore.attempts if one.report is not None]
-    return {rank: part for rank, document in documents if (part := _part(document)) is not None}
+def partials_of_reports(restore: Restore) -> dict[int, RankPartials]:
+    """The partials of every rank that has some, by rank; the reports are loaded."""
+    parts = {one.rank: _part(one.report.document) for one in restore.attempts if one.report is not None}
+    return {rank: part.partials for rank, part in parts.items() if part is not None and part.partials}
+
+
+def judged_again(session: Session, *, restore: Restore) -> OracleJudgement | None:
+    """What the answer of a restore was, by the same arithmetic over the same reports, which are loaded;
+    nothing where there was none."""
+    if restore.question_sha256 is None:
+        return None
+    question = oracles.known_question(session, sha256=restore.question_sha256)
+    try:
+        return judge_partials(question, partials=list(partials_of_reports(restore).values()))
+    except CoreError:
+        return None
 
 
 def _part(raw: bytes) -> OraclePart | None:

@@ -16,7 +16,18 @@ from app.config import Settings
 from app.core.canonical_json import decode_strict, expect_object
 from app.core.digest import Digest
 from app.core.errors import CoreError
-from app.core.qualify.own_receipt import FinishedRank, FinishedRestore, RestoredSnapshot, restore_receipt
+from app.core.oracle.judgement import OracleJudgement
+from app.core.oracle.partials import RankPartials
+from app.core.qualify.own_receipt import (
+    Asked,
+    ControlAnswer,
+    FinishedRank,
+    FinishedRestore,
+    InjectedFault,
+    RestoredAnswer,
+    RestoredSnapshot,
+    restore_receipt,
+)
 from app.core.qualify.values import Basis
 from app.core.restore.report import RankReport, parse_report
 from app.core.runtime import Runtime
@@ -27,6 +38,7 @@ from app.manifests import service as manifests
 from app.models import RankAttempt, Restore
 from app.receipts.service.stored import facts_of_bytes
 from app.restores.repository.receipts import lock_with_reports, without_receipt
+from app.restores.service.answers import judged_again, partials_of_reports
 from app.verdicts.service.allowed import scope_of_snapshot
 from app.verdicts.service.submit import submit
 
@@ -85,6 +97,7 @@ def _finished(session: Session, restore: Restore) -> FinishedRestore:
     first = min(restore.attempts, key=lambda attempt: attempt.rank)
     document = manifests.get_document(session, sha256=first.root_document_sha256)
     scope = scope_of_snapshot(document)
+    judgement, partials = judged_again(session, restore=restore), partials_of_reports(restore)
     return FinishedRestore(
         restore_id=str(restore.id),
         decision_epoch=restore.epoch,
@@ -98,11 +111,56 @@ def _finished(session: Session, restore: Restore) -> FinishedRestore:
             publication_schema=scope.publication_schema,
             manifest_schema=scope.manifest_schema,
         ),
-        ranks=[_rank(attempt, restore=restore) for attempt in restore.attempts if attempt.runtime],
+        ranks=[
+            _rank(attempt, restore=restore, partials=partials.get(attempt.rank))
+            for attempt in restore.attempts
+            if attempt.runtime
+        ],
+        answer=None if judgement is None else _answer(judgement),
+        control=None if judgement is None else _control(judgement),
+        asked=None if judgement is None else _asked(judgement),
+        injected_fault=_injected(restore),
     )
 
 
-def _rank(attempt: RankAttempt, *, restore: Restore) -> FinishedRank:
+def _answer(judgement: OracleJudgement) -> RestoredAnswer:
+    return RestoredAnswer(
+        prompt_sha256=judgement.prompt_sha256,
+        prompt_tokens=judgement.prompt_tokens,
+        expected=judgement.expected,
+        observed=judgement.answer.word.encode(),
+        finish_reason="stop",
+    )
+
+
+def _control(judgement: OracleJudgement) -> ControlAnswer:
+    return ControlAnswer(
+        prompt_sha256=judgement.control_prompt_sha256,
+        prompt_tokens=judgement.prompt_tokens,
+        expected=judgement.expected_control,
+        observed=judgement.control.word.encode(),
+    )
+
+
+def _asked(judgement: OracleJudgement) -> Asked:
+    found = judgement.diagnosis
+    if found is None:
+        return Asked(question_sha256=judgement.question_sha256)
+    return Asked(
+        question_sha256=judgement.question_sha256,
+        fault=found.fault.value,
+        ranks=found.ranks,
+        detail=found.detail,
+    )
+
+
+def _injected(restore: Restore) -> InjectedFault | None:
+    if restore.fault_name is None or restore.fault_rank is None:
+        return None
+    return InjectedFault(name=restore.fault_name, rank=restore.fault_rank)
+
+
+def _rank(attempt: RankAttempt, *, restore: Restore, partials: RankPartials | None) -> FinishedRank:
     report = _report(attempt)
     read = report is not None and report.manifest_sha256 == attempt.root_document_sha256
     return FinishedRank(
@@ -111,6 +169,7 @@ def _rank(attempt: RankAttempt, *, restore: Restore) -> FinishedRank:
         report=report,
         context_digest=Digest(restore.context_digest) if read else None,
         end_to_end_ns=_end_to_end_ns(attempt, report=report),
+        partials=partials,
     )
 
 
