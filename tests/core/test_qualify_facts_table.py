@@ -132,7 +132,7 @@ _WORDS: dict[str, set[str] | None] = {
     "of": {one.value for one in AnswerOf},
     "agreement": {one.value for one in Agreement},
     "else": {one.value for one in Agreement},
-    "family": {"page-tail", "activation", "composition", "declared"},
+    "family": {"page-tail", "activation", "composition", "claim", "declared"},
     **dict.fromkeys(
         ("ceilings", "no_verdict", "validator", "id_contains", "is", "exact", "sibling_after", "not_named")
     ),

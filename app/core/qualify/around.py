@@ -15,6 +15,8 @@ from app.core.qualify.surroundings import Declaration, Surroundings
 
 # Of receipts that say the same of one thing, so many are shown.
 MOST_OF_A_KIND: Final = 16
+# Of claims the newest counts, so that none may be left out.
+MOST_CLAIMS: Final = 100_000
 
 
 class Known(Protocol):
@@ -67,6 +69,7 @@ def around(sha256: str, *, others: Known) -> tuple[DocumentFacts, Surroundings]:
     own = others.placed([sha256])[sha256][0]
     image = known(own.facts.subject.image)
     found = others.by_key(list(_asked(own)), most=MOST_OF_A_KIND)
+    found |= others.by_key([word("claim", sha256)], most=MOST_CLAIMS)
     config = config_id(image)
     first_said = others.identities(image_config_id=config) if config else ()
     wanted = {*found, *first_said}

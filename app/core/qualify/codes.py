@@ -153,6 +153,7 @@ _ALL: Final = (
         KNOWN_FAILURE="A failure of this very image is on record; a later success does not remove it.",
         WAIVED_FAILURE="A check failed and was waived.",
         CLAIM_WITHDRAWN="The claim was withdrawn; the measurements stand.",
+        CLAIM_SUPERSEDED="Another claim took the place of this one; the bytes stand.",
         OPEN_DEFECTS="The record names defects of this artifact that are not fixed.",
     ),
     *_codes(
@@ -224,6 +225,7 @@ _ALL: Final = (
         PATH_REUSED="The same path held a receipt of another image.",
         SUPERSEDED_RECEIPT="A later receipt of the same image and family replaces this one.",
         CLAIM_AMENDED="A claim of this receipt was amended later.",
+        CLAIM_AFFECTED="Something found later may have touched what this receipt measured.",
         CLEAN_PULL_UNPROVEN="No pull into an empty store is proven.",
     ),
     *_codes(

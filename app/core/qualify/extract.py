@@ -7,6 +7,8 @@ raises for what a document holds: a field that is gone or bent becomes a missing
 
 from collections.abc import Sequence
 
+from app.core.errors import DocumentError
+from app.core.qualify.claim import Claim, claim_of
 from app.core.qualify.document import Document, canonical_digest
 from app.core.qualify.facts import Capability, Case, DocumentFacts, Kind, SchemaFacts
 from app.core.qualify.families.activation import activated_subject, activation
@@ -63,7 +65,16 @@ def _read(reader: Context, schema: Fact[str]) -> DocumentFacts:
         timings=timings(reader.document.value),
         chain=page_tail_chain(place) if entry.family == "page-tail" else None,
         activation=activation(place) if entry.family == "activation" else None,
+        claim=_claim(reader) if entry.family == "claim" else None,
     )
+
+
+def _claim(reader: Context) -> Claim | None:
+    """None where the document is not in the form of a claim: then it claims nothing."""
+    try:
+        return claim_of(reader.document)
+    except DocumentError:
+        return None
 
 
 def _subject(reader: Context, subject: Subject) -> Subject:

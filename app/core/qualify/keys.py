@@ -9,6 +9,7 @@ same value:
     withdrawn-release, unproven-release      release
     withdrawn-manifest, unproven-manifest    manifest
     supersedes                               artifact
+    claim                                    the receipt with this digest
     place                                    place, points
 """
 
@@ -129,6 +130,8 @@ def _said(facts: DocumentFacts) -> Iterator[str]:
             yield word("labels-child", known(link.child))
     if schema := known(lifecycle.supersedes_schema):
         yield word("supersedes", schema, image)
+    if facts.claim is not None:
+        yield word("claim", facts.claim.subject_sha256)
     for mention in lifecycle.mentions:
         if known(mention.image):
             yield word(f"mention-{mention.role.value}", known(mention.image))

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from app.core.qualify.claim import standing_claims
 from app.core.qualify.facts import DocumentFacts, Meaning
 from app.core.qualify.gates import Pin, PinForm
 from app.core.qualify.scope import scope_of
 from app.core.qualify.subject import Subject
 from app.core.qualify.surroundings import (
+    ClaimAbout,
     Declaration,
     Elsewhere,
     OtherIdentity,
@@ -51,6 +53,7 @@ def surroundings_of(
         superseded_by=tuple(_superseding(own, rest)),
         path_reused=tuple(_reusing(own, rest)),
         claims_withdrawn=tuple(_normalised(own, rest)),
+        claims=tuple(_claims(own, rest)),
         unproven_pulls=tuple(_unproven(own, rest)),
         declarations=declarations,
     )
@@ -178,6 +181,15 @@ def _normalised(own: Stored, rest: Sequence[Stored]) -> Iterator[Elsewhere]:
         ):
             reason = one.facts.lifecycle.supersedes_reason
             yield _there(one, schema.pointer, _value(reason) or schema.value)
+
+
+def _claims(own: Stored, rest: Sequence[Stored]) -> Iterator[ClaimAbout]:
+    """Of claim documents about this one, the newest for each place (profile-contract §18.8)."""
+    every = {one.facts.sha256: one.facts.claim for one in rest if one.facts.claim is not None}
+    ours = [claim for claim in every.values() if claim.subject_sha256 == own.facts.sha256]
+    for claim in standing_claims(ours):
+        said = Elsewhere(document=claim.sha256, pointer="/reason", value=claim.reason)
+        yield ClaimAbout(pointer=claim.pointer, state=claim.state, read_from=said)
 
 
 def _unproven(own: Stored, rest: Sequence[Stored]) -> Iterator[Elsewhere]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from app.core.qualify.claim import ClaimState
 from app.core.qualify.facts import Capability, DocumentFacts
 from app.core.qualify.scope import ScopeKey
 
@@ -73,6 +74,16 @@ class Declaration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimAbout:
+    """The newest claim about one place of the judged document; ``pointer`` is that place, empty for all of
+    it."""
+
+    pointer: str
+    state: ClaimState
+    read_from: Elsewhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """Everything beside the document; the default is "nothing else is known".
 
@@ -82,8 +93,9 @@ class Surroundings:
     linked: documents named by path or digest, by the pointer that names them in the judged one.
     superseded_by: a later receipt of the same path, image and schema family, or one that names itself so.
     path_reused: the same path with another image. claims_withdrawn, claims_amended: what happened to the
-    claim (§8). unproven_pulls: contradictions about a pull into an empty store. declarations: what
-    operators declared. asked: the scope a person asks about.
+    claim (§8). claims: what claim documents say of it (profile-contract §18.8). unproven_pulls:
+    contradictions about a pull into an empty store. declarations: what operators declared. asked: the scope
+    a person asks about.
     """
 
     failures: tuple[Elsewhere, ...] = ()
@@ -96,6 +108,7 @@ class Surroundings:
     path_reused: tuple[Elsewhere, ...] = ()
     claims_withdrawn: tuple[Elsewhere, ...] = ()
     claims_amended: tuple[Elsewhere, ...] = ()
+    claims: tuple[ClaimAbout, ...] = ()
     unproven_pulls: tuple[Elsewhere, ...] = ()
     declarations: tuple[Declaration, ...] = ()
     asked: ScopeKey | None = None

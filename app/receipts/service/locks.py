@@ -42,6 +42,7 @@ _SUBJECTS: Final = {
     "unproven-manifest": ("manifest", False),
     "artifact": ("artifact", True),
     "supersedes": ("artifact", False),
+    "claim": ("receipt", False),
     "place": ("place", False),
     "points": ("place", True),
 }

@@ -29,6 +29,11 @@ def by_key(session: Session, *, keys: Sequence[str], most: int) -> set[str]:
     return {sha256 for found in per_key.values() for sha256 in found[:most]}
 
 
+def stored_among(session: Session, *, digests: Sequence[str]) -> set[str]:
+    """Those of the digests that are receipts."""
+    return repository.has_any(session, digests=digests)
+
+
 def every_by_key(session: Session, *, keys: Sequence[str]) -> list[str]:
     """Every receipt that carries one of the keys, in the order of their digests."""
     return repository.every_under_keys(session, keys=keys)

@@ -51,7 +51,9 @@ def concerned(session: Session, *, appended: Appended) -> list[str]:
         values = related.identity_values(session, image_config_id=image)
         if any(values[axis] > 1 for axis in appended.new_axes):
             keys.append(word("image", known(facts.subject.image)))
-    return sorted({facts.sha256, *related.every_by_key(session, keys=keys)})
+    spoken_of = [] if facts.claim is None else [facts.claim.subject_sha256]
+    about = related.stored_among(session, digests=spoken_of) if spoken_of else set()
+    return sorted({facts.sha256, *about, *related.every_by_key(session, keys=keys)})
 
 
 def _addressed(keys: Sequence[str]) -> Iterator[str]:

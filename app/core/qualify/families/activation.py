@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 from app.core.qualify.gates import Activation, ActivationRank
-from app.core.qualify.reading import Place, count, flag, hex64, image, name, number
+from app.core.qualify.reading import Place, count, degree, flag, hex64, image, name, number
 from app.core.qualify.subject import Subject
-from app.core.qualify.values import Basis, Found
+from app.core.qualify.values import Basis, Fact, Found, Gap, Missing
+
+_OBSERVED = ("observed_tp", "observed_dcp")
 
 
 def activation(place: Place) -> Activation:
@@ -31,7 +33,13 @@ def activation(place: Place) -> Activation:
 
 
 def activated_subject(place: Place, subject: Subject) -> Subject:
-    """The subject with TP as the number of rank entries; nothing in the receipt binds DCP."""
+    """The subject with TP as the number of rank entries; nothing in the published receipt binds DCP.
+
+    In ours every rank says what its engine ran with; TP and DCP are bound where all say the same.
+    """
+    own = _observed(place)
+    if own is not None:
+        return replace(subject, topology=replace(subject.topology, tp=own[0], dcp=own[1]))
     ranks = len(tuple(place.places("/ranks/*")))
     tp = (
         Found(value=ranks, pointer="/ranks", basis=Basis.ATTESTED)
@@ -39,6 +47,25 @@ def activated_subject(place: Place, subject: Subject) -> Subject:
         else place.fact(("/ranks",), count)
     )
     return replace(subject, topology=replace(subject.topology, tp=tp))
+
+
+def _observed(place: Place) -> tuple[Fact[int], Fact[int]] | None:
+    """TP and DCP of all ranks; none where no rank says either."""
+    ranks = tuple(place.places("/ranks/*"))
+    if not any(rank.has(name) for rank in ranks for name in _OBSERVED):
+        return None
+    tp, dcp = (_one_for_all([rank.fact((name,), degree) for rank in ranks]) for name in _OBSERVED)
+    return tp, dcp
+
+
+def _one_for_all(facts: list[Fact[int]]) -> Fact[int]:
+    first = facts[0]
+    for one in facts:
+        if isinstance(one, Missing):
+            return one
+        if isinstance(first, Found) and one.value != first.value:
+            return Missing(gap=Gap.MALFORMED, pointer=one.pointer, found=str(one.value))
+    return first
 
 
 def _rank(place: Place) -> ActivationRank:

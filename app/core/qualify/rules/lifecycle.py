@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import islice
 
+from app.core.qualify.claim import ClaimState
 from app.core.qualify.facts import Kind, Meaning, Remark
 from app.core.qualify.findings import Finding, Gate
 from app.core.qualify.rules.rule import Judged, elsewhere, found, rule
@@ -18,6 +19,14 @@ _SAME_NAME = {
     Meaning.CONFIG_FAILS_CLOSED: "CONFIG_FAILS_CLOSED",
     Meaning.CLAIM_WITHDRAWN: "CLAIM_WITHDRAWN",
     Meaning.CLAIM_AMENDED: "CLAIM_AMENDED",
+}
+
+
+_OF_STATE = {
+    ClaimState.AMENDED: "CLAIM_AMENDED",
+    ClaimState.AFFECTED: "CLAIM_AFFECTED",
+    ClaimState.WITHDRAWN: "CLAIM_WITHDRAWN",
+    ClaimState.SUPERSEDED: "CLAIM_SUPERSEDED",
 }
 
 
@@ -69,9 +78,17 @@ def remarks_are_heard(judged: Judged) -> Iterator[Finding]:
 @rule(
     Gate.LIFECYCLE,
     question="What became of the claim?",
-    needs="another receipt that supersedes, amends or withdraws it",
+    needs="another receipt that supersedes, amends or withdraws it, or a claim document about it",
     leaves_open="the bytes: they stay valid while a claim in them is withdrawn",
-    codes=("SUPERSEDED_RECEIPT", "PATH_REUSED", "CLAIM_WITHDRAWN", "CLAIM_AMENDED"),
+    codes=(
+        "SUPERSEDED_RECEIPT",
+        "PATH_REUSED",
+        "CLAIM_WITHDRAWN",
+        "CLAIM_SUPERSEDED",
+        "CLAIM_AMENDED",
+        "CLAIM_AFFECTED",
+    ),
+    version=2,
 )
 def the_claim_still_stands(judged: Judged) -> Iterator[Finding]:
     for code, every in (
@@ -82,6 +99,9 @@ def the_claim_still_stands(judged: Judged) -> Iterator[Finding]:
     ):
         for one in every:
             yield _there(code, one)
+    for claim in judged.around.claims:
+        if claim.state in _OF_STATE and _concerns(claim.pointer, judged):
+            yield _there(_OF_STATE[claim.state], claim.read_from)
 
 
 @rule(
@@ -115,6 +135,16 @@ def _is_of_case(remark: Remark, judged: Judged) -> bool:
     return not any(
         remark.pointer.startswith(case.pointer + "/") for case in judged.facts.cases if case.pointer
     )
+
+
+def _concerns(pointer: str, judged: Judged) -> bool:
+    """A claim about a place is about the cases in and around it; about all, if it is in none."""
+    cases = [case.pointer for case in judged.facts.cases if _overlap(case.pointer, pointer)]
+    return not cases or judged.case.pointer in cases
+
+
+def _overlap(one: str, other: str) -> bool:
+    return one == other or one.startswith(other + "/") or other.startswith(one + "/")
 
 
 def _there(code: str, one: Elsewhere) -> Finding:
