@@ -26,6 +26,7 @@ from app.manifests.api import router as snapshots
 from app.nodes.api import router as nodes
 from app.oracles.api import router as oracles
 from app.profiles.api.activations import router as activations
+from app.profiles.api.claims import router as claims
 from app.profiles.api.documents import router as profile_documents
 from app.profiles.api.profiles import router as profiles
 from app.queue import create_queue
@@ -67,6 +68,7 @@ API_ROUTERS: Final = (
     exceptions,
     profile_documents,
     activations,
+    claims,
     profiles,
     restores,
     ranks,

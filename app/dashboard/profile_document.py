@@ -20,6 +20,7 @@ from app.db.session import database_time
 from app.profiles import service as profiles
 from app.profiles.service import StoredDocument
 from app.profiles.service.activations import judge_stored, pins_of
+from app.profiles.service.claims import claims_about
 from app.profiles.service.documents import offences
 from app.web.deps import ReadSession
 
@@ -51,7 +52,7 @@ def show_document(
         text=document_text(raw, is_json=is_json, asked=at),
         anchor=anchor_of,
         pinned_by=pins_of(session, sha256=sha256),
-        claims=(),
+        claims=claims_about(session, subject_sha256=sha256),
         **_said(session, document, raw),
     )
 

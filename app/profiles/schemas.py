@@ -7,6 +7,7 @@ from pydantic import Field
 
 from app.core.profiles.documents import DocumentKind
 from app.core.profiles.matrix import Recommendation, Status
+from app.core.qualify.claim import ClaimState
 from app.web.schemas import Resource, TotalResource
 
 CheckResultName = Literal["pass", "fail", "not_applicable", "not_tested", "indeterminate"]
@@ -248,14 +249,15 @@ class ClaimResource(Resource):
     """A claim about a document, and what it does to what was judged of it."""
 
     sha256: str
-    subject_sha256: str
+    subject_sha256: str | None = Field(description="null: what came as a receipt is no claim in form")
     subject_is_stored: bool
     pointer: str
-    state: Literal["asserted", "evidenced", "amended", "affected", "withdrawn", "superseded"]
+    state: ClaimState | None
     author: str
     at: str
     reason: str
     replacement_sha256: str | None
+    stands: bool = Field(description="it is the newest about its place: the one that counts")
     effect: str = Field(description="what it changes, in a sentence")
     findings: list[FindingResource]
     created_at: datetime

@@ -13,6 +13,7 @@ from app.core.profiles.namespace import deployment_object
 from app.core.profiles.secrets import masked
 from app.profiles.schemas import (
     ActivationResource,
+    ClaimResource,
     DeploymentResource,
     DiffLineResource,
     DiffResource,
@@ -27,6 +28,7 @@ from app.profiles.schemas import (
 )
 from app.profiles.service.activations import JudgedActivation
 from app.profiles.service.checks import profile_findings
+from app.profiles.service.claims import StoredClaim
 from app.profiles.service.contracts import StoredProfile
 from app.profiles.service.differences import Side
 from app.profiles.service.namespaces import Registered
@@ -120,6 +122,27 @@ def activation_resource(judged: JudgedActivation) -> ActivationResource:
         pinned=judged.pinned,
         rules=judged.rules.value,
         ranks=[RankLine(rank=one.rank, values=dict(one.values), failed=list(one.failed)) for one in ranks],
+    )
+
+
+def claim_resource(stored: StoredClaim) -> ClaimResource:
+    """A claim with what it changes."""
+    claim = stored.claim
+    return ClaimResource(
+        sha256=stored.sha256,
+        subject_sha256=None if claim is None else claim.subject_sha256,
+        subject_is_stored=stored.subject_is_stored,
+        pointer="" if claim is None else claim.pointer,
+        state=None if claim is None else claim.state,
+        author="" if claim is None else claim.author,
+        at="" if claim is None else claim.at,
+        reason="" if claim is None else claim.reason,
+        replacement_sha256=None if claim is None else claim.replacement_sha256,
+        stands=stored.stands,
+        effect=stored.effect,
+        findings=finding_resources(stored.findings),
+        created_at=stored.created_at,
+        created_by=stored.document.created_by,
     )
 
 
