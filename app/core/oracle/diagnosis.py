@@ -37,7 +37,7 @@ class _Case:
 
     Attributes:
         found: pages by layer, ``(blocks, bytes_per_page)``.
-        places: by the digest of a block's right pages, the block they belong to.
+        places: by the digest of a block's right pages, the block they belong to; made when it is wanted.
     """
 
     question: OracleQuestion

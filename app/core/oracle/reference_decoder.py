@@ -31,7 +31,8 @@ from app.core.oracle.partials import SCALE
 from app.core.oracle.question import OracleQuestion
 
 # Lines that are asked about at once; with the window before them they bound the memory of the scores.
-_LINES_AT_ONCE: Final = 64
+_LINES_AT_ONCE: Final = 16
+_UNSEEN: Final = -1e9
 # The fallback's lead over a rank's worth of nothing: a quarter of one vote short of all votes.
 _LEEWAY: Final = SCALE // 4
 
@@ -139,49 +140,64 @@ def _numbers(xp: ModuleType, *, pages: Array, question: OracleQuestion) -> Array
     """Pages as numbers ``(tokens, heads, head_dim)``; what can be no key or value counts as nothing or ±1."""
     stored = xp.float16 if question.dtype == "float16" else xp.float32
     numbers = xp.ascontiguousarray(pages).view(stored).astype(xp.float32)
-    xp.nan_to_num(numbers, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
-    xp.clip(numbers, -1, 1, out=numbers)
+    # Not a number fails both comparisons.
+    if not (numbers.max() <= 1 and numbers.min() >= -1):
+        xp.nan_to_num(numbers, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+        xp.clip(numbers, -1, 1, out=numbers)
     return numbers.reshape(-1, question.heads_per_rank, question.head_dim)
 
 
 def _logits(xp: ModuleType, *, question: OracleQuestion, rank: int, rows: _Rows) -> dict[str, int]:
     """Attention in steps of some lines on the device; the few numbers that come out are read on the host."""
     weights = rank_weights(question, rank=rank)
+    window = _Window(xp, question=question, weights=weights)
     outputs = []
     for first in range(0, question.lines, _LINES_AT_ONCE):
         last = min(first + _LINES_AT_ONCE, question.lines)
-        outputs.append(_attend(xp, question=question, weights=weights, rows=rows, first=first, last=last))
+        keys, values = rows(first, last)
+        window.move(keys, values, first=first, last=last)
+        outputs.append(window.attend(first=first, last=last))
     gathered = on_host(xp.concatenate(outputs, axis=1))
     return _read(question, weights=weights, outputs=gathered)
 
 
-def _attend(
-    xp: ModuleType,
-    *,
-    question: OracleQuestion,
-    weights: Sequence[HeadWeights],
-    rows: _Rows,
-    first: int,
-    last: int,
-) -> Array:
-    """``(heads, lines, head_dim)``: what the queries of lines ``[first, last)`` find in their windows."""
-    block, window = question.block_tokens, question.window_tokens // question.block_tokens
-    start = max(0, first - window + 1)
-    keys, values = rows(start, last)
-    positions = np.arange(start * block, last * block)
-    turned = _rotate(xp, rows=keys.transpose(1, 0, 2), positions=positions, question=question)
-    marks = xp.asarray(np.stack([head.mark_key for head in weights]))[:, None, :]
-    asked = np.arange(first, last)
-    queries = _rotate(
-        xp, rows=marks, positions=asked * block + question.mark_offset, question=question
-    ) * xp.float32(question.sharpness / question.head_dim**0.5)
-    scores = queries @ turned.transpose(0, 2, 1)
-    lines = positions // block
-    seen = (lines[None, :] <= asked[:, None]) & (lines[None, :] > asked[:, None] - window)
-    scores = xp.where(xp.asarray(seen)[None], scores, xp.float32(-1e9))
-    weighed = xp.exp(scores - scores.max(axis=2, keepdims=True))
-    weighed /= weighed.sum(axis=2, keepdims=True)
-    return weighed @ values.transpose(1, 0, 2)
+class _Window:
+    """Rotated keys, and values, of some lines and of the window before them; each is made once."""
+
+    def __init__(self, xp: ModuleType, *, question: OracleQuestion, weights: Sequence[HeadWeights]) -> None:
+        self._xp = xp
+        self._question = question
+        self._lines = question.window_tokens // question.block_tokens
+        self._marks = xp.asarray(np.stack([head.mark_key for head in weights]))[:, None, :]
+        self._start = 0
+        empty = xp.zeros((len(weights), 0, question.head_dim), dtype=xp.float32)
+        self._keys, self._values = empty, empty
+
+    def move(self, keys: Array, values: Array, *, first: int, last: int) -> None:
+        """Take the ``(tokens, heads, head_dim)`` of lines ``[first, last)``; drop what no query sees now."""
+        xp, block = self._xp, self._question.block_tokens
+        start = max(0, first - self._lines + 1)
+        dropped = (start - self._start) * block
+        positions = np.arange(first * block, last * block)
+        turned = _rotate(xp, rows=keys.transpose(1, 0, 2), positions=positions, question=self._question)
+        self._keys = xp.concatenate((self._keys[:, dropped:], turned), axis=1)
+        self._values = xp.concatenate((self._values[:, dropped:], values.transpose(1, 0, 2)), axis=1)
+        self._start = start
+
+    def attend(self, *, first: int, last: int) -> Array:
+        """``(heads, lines, head_dim)``: what the queries of lines ``[first, last)`` find."""
+        xp, question = self._xp, self._question
+        asked = np.arange(first, last)
+        wanted = asked * question.block_tokens + question.mark_offset
+        queries = _rotate(xp, rows=self._marks, positions=wanted, question=question)
+        queries = queries * xp.float32(question.sharpness / question.head_dim**0.5)
+        scores = queries @ self._keys.transpose(0, 2, 1)
+        lines = np.repeat(np.arange(self._start, last), question.block_tokens)
+        seen = (lines[None, :] <= asked[:, None]) & (lines[None, :] > asked[:, None] - self._lines)
+        scores = xp.where(xp.asarray(seen)[None], scores, xp.float32(_UNSEEN))
+        weighed = xp.exp(scores - scores.max(axis=2, keepdims=True))
+        weighed /= weighed.sum(axis=2, keepdims=True)
+        return weighed @ self._values
 
 
 def _rotate(xp: ModuleType, *, rows: Array, positions: NDArray[np.int64], question: OracleQuestion) -> Array:
