@@ -14,6 +14,7 @@ from app.nodes.schemas import (
     DeviceList,
     DeviceName,
     DeviceResource,
+    GoneBody,
     HolderResource,
     NodeBody,
     NodeList,
@@ -22,7 +23,14 @@ from app.nodes.schemas import (
     WorkerResource,
 )
 from app.web.auth import check_node
-from app.web.deps import NodeReporter, NodesReader, ReadSession, SettingsDep, WriteSession
+from app.web.deps import (
+    NodeReporter,
+    NodesReader,
+    ReadSession,
+    RestoresWriter,
+    SettingsDep,
+    WriteSession,
+)
 from app.web.etag import conditional_json
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
@@ -104,6 +112,26 @@ def start_worker(
     return WorkerResource(
         node=name, device=device, generation=row.generation, queue=row.queue, lease_s=settings.lease_s
     )
+
+
+@router.post(
+    "/{name}/gone",
+    operation_id="declare_node_gone",
+    summary="Say that a silent machine will not come back",
+    description=(
+        "Restores that wait for its ranks, or for its pages to be given back, end without it. Refused while "
+        "the node is heard. Should it come back, start its agent anew."
+    ),
+    responses=problem_responses("not-found", "conflict"),
+)
+def declare_gone(
+    name: NodeName, body: GoneBody, principal: RestoresWriter, session: WriteSession, settings: SettingsDep
+) -> NodeResource:
+    silence_s = settings.node_silence_s
+    node = service.declare_gone(
+        session, name=name, reason=body.reason, silence_s=silence_s, by=principal.name
+    )
+    return _resources(session, [node], silence_s=silence_s)[0]
 
 
 @router.get(

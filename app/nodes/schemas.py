@@ -50,6 +50,12 @@ class WorkerBody(Body):
     ]
 
 
+class GoneBody(Body):
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=r"\S")] = Field(
+        examples=["its board failed; ticket 4711"]
+    )
+
+
 class HolderResource(Resource):
     """The rank attempt that has a device now."""
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from app.db.session import database_time
-from app.errors import NotFound
+from app.errors import Conflict, NotFound
 from app.ledger import service as ledger
 from app.models import Device, Node, RankAttempt
 from app.nodes import repository
@@ -84,6 +84,41 @@ def start_worker(session: Session, *, node_name: str, device_name: str, runtime:
     device.worker_started_at = database_time(session)
     session.flush()
     return device
+
+
+def declare_gone(session: Session, *, name: str, reason: str, silence_s: float, by: str) -> Node:
+    """A person says that a machine will not come back: what its workers had and held is gone.
+
+    Each device opens a generation that no worker serves, so that the timetable ends its attempts and counts
+    its pages as given back. Its places of root documents stay as they are: an away node is not used.
+
+    Raises:
+        NotFound: no node has this name.
+        Conflict: the node was heard a moment ago.
+    """
+    node = get_node(session, name=name)
+    now = database_time(session)
+    if not is_away(node, now=now, silence_s=silence_s):
+        raise Conflict(
+            f"node {name}: expected one not heard for {silence_s:.0f} s, found one heard at "
+            f"{node.last_seen_at:%Y-%m-%dT%H:%M:%SZ}; stop its agent first"
+        )
+    devices = repository.lock_devices(session, ids=[device.id for device in node.devices])
+    for device in devices:
+        device.generation += 1
+        device.worker_started_at = None
+    ledger.record(
+        session,
+        kind="node-gone",
+        by=by,
+        rows={"node.registration": [node]},
+        facts={
+            "node": name,
+            "reason": reason,
+            "generations": {device.name: device.generation for device in devices},
+        },
+    )
+    return node
 
 
 def note_task(device: Device, *, now: datetime) -> None:

@@ -5,7 +5,7 @@ from sqlalchemy import Engine, text
 from app.config import Settings
 from app.db.session import Database
 from tests.app.conftest import RecordedMessages
-from tests.app.ring import Ring
+from tests.app.ring import NODE, Ring
 from tests.app.test_restore_trip import backdate, code, tick
 
 
@@ -64,6 +64,33 @@ def test_readback_that_is_open_when_the_pages_go_ends_and_says_so(ring: Ring) ->
     assert shown["done"]
     assert shown["problem"]["code"] == "gone"
     assert "discarded by" in shown["problem"]["detail"]
+
+
+def test_pages_of_a_machine_that_never_comes_back_are_given_up_by_a_person(
+    ring: Ring, database: Database, messages: RecordedMessages, settings: Settings, owner_engine: Engine
+) -> None:
+    restore_id, _ = ring.run_to_resident()
+    running = ring.start_restore()
+    ring.claim_all(running)
+    ring.client.post(f"/api/v1/restores/{restore_id}/discard", headers=ring.operator_headers)
+    path = f"/api/v1/nodes/{NODE}/gone"
+    early = ring.client.post(path, headers=ring.operator_headers, json={"reason": "its board failed"})
+    assert code(early) == (409, "conflict")
+    assert "stop its agent first" in early.json()["detail"]
+    tick(database, messages, settings)
+    assert ring.restore(restore_id)["state"] == "releasing"
+    with owner_engine.begin() as connection:
+        connection.execute(text("UPDATE node SET last_seen_at = last_seen_at - interval '1 hour'"))
+    assert code(ring.client.post(path, headers=ring.operator_headers, json={"reason": " "}))[0] == 422
+    gone = ring.client.post(path, headers=ring.operator_headers, json={"reason": "its board failed"})
+    assert gone.status_code == 200
+    assert [device["generation"] for device in gone.json()["devices"]] == [
+        generation + 1 for generation in ring.generations.values()
+    ]
+    tick(database, messages, settings)
+    assert ring.restore(restore_id)["state"] == "finished"
+    ended = ring.restore(running["id"])
+    assert (ended["state"], ended["outcome"]) == ("finished", "incomplete")
 
 
 def test_unanswered_discard_is_sent_again_and_the_pause_grows_to_its_cap(
