@@ -87,14 +87,17 @@ def test_two_thousand_keys_are_read() -> None:
     assert len(read_template(raw, name="a").pairs) == MAX_TEMPLATE_KEYS
 
 
-def test_a_template_of_empty_lines_takes_bounded_memory() -> None:
-    raw = b"\n" * MAX_DOCUMENT_BYTES
+@pytest.mark.parametrize("line", [b"\n", b"#\n"])
+def test_a_template_of_nothing_but_lines_ends_early_in_bounded_memory(line: bytes) -> None:
+    raw = line * (MAX_DOCUMENT_BYTES // len(line))
     tracemalloc.start()
-    assert read_template(raw, name="a").pairs == {}
+    error = refused(raw)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
+    assert error.code == "DOC_TOO_LARGE"
+    assert "line 100001:" in error.found
     assert peak < 8 * MAX_DOCUMENT_BYTES
-    assert refused(raw + b"\n").code == "DOC_TOO_LARGE"
+    assert read_template(line * 100_000, name="a").pairs == {}
 
 
 @pytest.mark.parametrize(("value", "open_"), [("<x>", True), ("a>b", True), ("${X}", True), ("$X", False)])

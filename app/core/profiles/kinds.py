@@ -1,6 +1,7 @@
 """Bytes of any kind of profile document, parsed whole: what is stored is what can be read again.
 
-A kind without a parser of its own is held to strict JSON and its schema only.
+A kind without a parser of its own is held to strict JSON, its schema and the members without which no rule
+can speak of it; what merely breaks a rule is stored and judged.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,9 +11,13 @@ from typing import Final
 
 from app.core.canonical_json import ExactValue
 from app.core.digest import Digest, sha256
+from app.core.errors import shown
 from app.core.profiles.anchors import parse_anchors
+from app.core.profiles.claim import read_claim
 from app.core.profiles.contract import read_contract
 from app.core.profiles.documents import DocumentKind, ProfileDocument, read_profile_document
+from app.core.profiles.drill import parse_drill
+from app.core.profiles.fields import Problems
 from app.core.profiles.launch import parse_launch
 from app.core.profiles.overlay_document import parse_overlay_check
 from app.core.profiles.overlay_verification import parse_verification
@@ -26,6 +31,7 @@ from app.core.profiles.release import (
 from app.core.profiles.site import read_site
 from app.core.profiles.source_lock import parse_source_lock
 from app.core.profiles.template import Template, read_template, read_template_set
+from app.core.qualify.pointer import step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +66,23 @@ _PARSERS: Final[Mapping[DocumentKind, Callable[[ProfileDocument], object]]] = Ma
         DocumentKind.ANCHORS: parse_anchors,
         DocumentKind.LAUNCH: parse_launch,
         DocumentKind.OVERLAY_CHECK: parse_overlay_check,
+        DocumentKind.CLAIM: read_claim,
+        DocumentKind.DRILL: parse_drill,
     }
 )
+_FORMS: Final[Mapping[DocumentKind, Mapping[str, type]]] = MappingProxyType(
+    {
+        DocumentKind.IMAGE_RECEIPT: {"image_id": str},
+        DocumentKind.ACTIVATION: {"profile": str, "image": dict, "ranks": list},
+        DocumentKind.CAPABILITIES: {"profile": str, "checks": dict},
+        DocumentKind.MESH_PINS: {"target": dict},
+        DocumentKind.MESH_HOST: {"target": dict},
+        DocumentKind.TRANSPORT_MANIFEST: {"name": str, "files": dict},
+        DocumentKind.FABRIC: {"ranks": list},
+        DocumentKind.PLAN: {"profile": str, "rank": int, "environment": list},
+    }
+)
+_TYPE_WORDS: Final = {str: "a string", dict: "an object", list: "a list", int: "an integer"}
 
 
 def read_any(raw: bytes, *, subject: str = "document", kind: DocumentKind | None = None) -> AnyDocument:
@@ -76,6 +97,7 @@ def read_any(raw: bytes, *, subject: str = "document", kind: DocumentKind | None
     if kind is DocumentKind.TEMPLATE or (kind is None and _looks_like_template(raw, subject)):
         return _template(read_template(raw, name=subject), raw)
     document = read_profile_document(raw, subject=subject, kind=kind)
+    _check_form(document, subject=subject)
     parse = _PARSERS.get(document.kind)
     return AnyDocument(
         sha256=document.sha256,
@@ -85,6 +107,17 @@ def read_any(raw: bytes, *, subject: str = "document", kind: DocumentKind | None
         value=document.value,
         parsed=parse(document) if parse is not None else None,
     )
+
+
+def _check_form(document: ProfileDocument, *, subject: str) -> None:
+    problems = Problems(subject=subject, sha256=document.sha256)
+    for name, wanted in _FORMS.get(document.kind, {}).items():
+        found = document.value.get(name)
+        if name not in document.value:
+            problems.lacks(step(name), expected=_TYPE_WORDS[wanted])
+        elif type(found) is not wanted:
+            problems.add(step(name), expected=_TYPE_WORDS[wanted], found=shown(found))
+    problems.refuse()
 
 
 def _looks_like_template(raw: bytes, subject: str) -> bool:

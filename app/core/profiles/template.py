@@ -16,6 +16,8 @@ from app.core.profiles.fields import Fields, Problems
 from app.core.qualify.pointer import step
 
 MAX_TEMPLATE_KEYS: Final = 2_000
+MAX_TEMPLATE_LINES: Final = 100_000
+"""Ours: the longest template known has some sixty; sixteen million empty ones would take seconds."""
 _KEY = re.compile(r"[A-Z][A-Z0-9_]*")
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _PLACEHOLDER_SIGNS: Final = ("<", ">", "${")
@@ -52,8 +54,8 @@ def read_template(raw: bytes, *, name: str) -> Template:
 
     Args: raw: the bytes, at most 16 MiB. name: its file name, for messages and provenance.
 
-    Raises: ProfileDocumentError: DOC_TOO_LARGE (bytes, or over 2,000 keys), TPL_VALUE (no UTF-8, byte-order
-    mark, carriage return, control character, a line that starts with a blank), TPL_SYNTAX (no ``=``, bad
+    Raises: ProfileDocumentError: DOC_TOO_LARGE (bytes, over 2,000 keys or 100,000 lines), TPL_VALUE
+    (no UTF-8, byte-order mark, carriage return, control character, a line that starts with a blank), TPL_SYNTAX (no ``=``, bad
     key), TPL_DUP_KEY; every offence is told, with the line.
     """
     check_size(len(raw), subject=name)
@@ -113,6 +115,9 @@ def _read_lines(text: str, lines: _Lines) -> None:
     # By line feed only: ``str.splitlines`` knows nine other ends, and a list of all lines may be large.
     for number, ended in enumerate(io.StringIO(text, newline="\n"), start=1):
         line = ended.removesuffix("\n")
+        if number > MAX_TEMPLATE_LINES:
+            lines.wrong(number, "DOC_TOO_LARGE", f"at most {MAX_TEMPLATE_LINES} lines", "more")
+            return
         if not line or line.startswith("#"):
             continue
         if len(lines.pairs) >= MAX_TEMPLATE_KEYS:
