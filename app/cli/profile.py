@@ -4,6 +4,7 @@ import typer
 
 from app.cli.profile_check import check, effective
 from app.cli.profile_compare import diff, namespace
+from app.cli.profile_import import import_profiles
 from app.cli.profile_plan import drift, plan
 
 profile_app = typer.Typer(help="Deployment profiles and their documents.", no_args_is_help=True)
@@ -20,3 +21,4 @@ profile_app.command("diff")(diff)
 profile_app.command("plan")(plan)
 profile_app.command("drift")(drift)
 profile_app.command("namespace")(namespace)
+profile_app.command("import")(import_profiles)
