@@ -22,7 +22,7 @@ from app.core.restore.kernels import Bytes
 from workers.gpu.driver import DeviceFacts, HostKind, HostMemory, Launch
 from workers.gpu.host_memory import address_of
 
-from .twin import read_tables, run_twin, view
+from .twin import layer_records, run_twin, view
 
 FRESH_BYTE = 0xEE
 DISCRETE = DeviceFacts(
@@ -78,17 +78,29 @@ class Seeded:
         return self._random.choice([*ready, None]) if ready else None
 
 
+class Late:
+    """Everything runs as soon as it may, except what is on one stream: nobody knows why that one is so slow.
+
+    Args:
+        stream: which one, in the order they were made.
+    """
+
+    def __init__(self, stream: int) -> None:
+        self._stream = stream
+
+    def choose(self, ready: list[int]) -> int | None:
+        return next((stream for stream in ready if stream != self._stream), None)
+
+
 @dataclass
 class Chosen:
-    """The first choices are given; ``widths`` tells how many there were, for whoever tries them all."""
+    """Wherever two streams could run on, what runs is given; ``widths`` tells how many choices there were."""
 
     choices: tuple[int, ...]
     widths: list[int] = field(default_factory=list)
 
     def choose(self, ready: list[int]) -> int | None:
-        if not ready or len(self.widths) >= len(self.choices):
-            if ready:
-                self.widths.append(len(ready) + 1)
+        if len(ready) < 2 or len(self.widths) == len(self.choices):
             return None
         number = self.choices[len(self.widths)]
         self.widths.append(len(ready) + 1)
@@ -102,7 +114,7 @@ def every_schedule(depth: int) -> Iterator[Chosen]:
         prefix = waiting.pop()
         schedule = Chosen((*prefix, *([0] * (depth - len(prefix)))))
         yield schedule
-        for at in range(len(prefix), min(depth, len(schedule.widths))):
+        for at in range(len(prefix), len(schedule.widths)):
             given = schedule.choices[:at]
             waiting += [(*given, number) for number in range(1, schedule.widths[at])]
 
@@ -154,7 +166,8 @@ class ModelDriver:
         self._pinned: list[HostMemory] = []
         self._streams: dict[int, deque[Work]] = {}
         self._events: dict[int, Mark | None] = {}
-        self._numbers = count(1)
+        self._stream_numbers = count(1)
+        self._event_numbers = count(1)
         self._lock = threading.RLock()
 
     def free_bytes(self) -> int:
@@ -192,12 +205,12 @@ class ModelDriver:
         self._pinned.remove(memory)
 
     def create_stream(self) -> int:
-        number = next(self._numbers)
+        number = next(self._stream_numbers)
         self._streams[number] = deque()
         return number
 
     def create_event(self, *, timed: bool = False) -> int:
-        number = next(self._numbers)
+        number = next(self._event_numbers)
         self._events[number] = None
         return number
 
@@ -264,8 +277,8 @@ class ModelDriver:
         self.launches.append(launch)
 
         def run() -> None:
-            for base in (launch.pages.block, *read_tables(launch.pages).layers["base"].tolist()):
-                assert base in self._blocks, f"{launch.kernel} on memory that was given back"
+            for base in (launch.pages.block, *layer_records(launch.pages)["base"].tolist()):
+                assert base in self._blocks, f"{launch.kernel} on memory that is not allocated"
             self._kernels(launch)
 
         self._queue(stream, run)

@@ -1,4 +1,4 @@
-"""NVRTC compiles the kernels for every architecture we name, without a driver; what comes out is looked at."""
+"""NVRTC compiles the kernels for every architecture we name, without a driver; the output is looked at."""
 
 import re
 import struct

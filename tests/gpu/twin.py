@@ -10,6 +10,7 @@ from app.core.restore.kernels import (
     SPAN_RECORD,
     Bytes,
     PageTables,
+    Records,
     move_spans,
 )
 from workers.gpu.cuda_kernels import GATHER
@@ -38,9 +39,14 @@ def run_twin(launch: Launch) -> None:
         error[0] = fault
 
 
+def layer_records(pages: PageAddresses) -> Records:
+    """The layers of a page set, as a kernel finds them."""
+    return view(pages.layers, pages.layer_count * LAYER_RECORD.itemsize).view(LAYER_RECORD)
+
+
 def read_tables(pages: PageAddresses) -> PageTables:
     """The tables of a page set, as a kernel finds them."""
-    layers = view(pages.layers, pages.layer_count * LAYER_RECORD.itemsize).view(LAYER_RECORD)
+    layers = layer_records(pages)
     groups = view(pages.groups, pages.group_count * GROUP_RECORD.itemsize).view(GROUP_RECORD)
     slots = int(groups["slot_count"].sum())
     owners = max(
