@@ -2,6 +2,7 @@
 
 import typer
 
+from app.cli.profile_activation import activation, claim, drill
 from app.cli.profile_check import check, effective
 from app.cli.profile_compare import diff, namespace
 from app.cli.profile_import import import_profiles
@@ -22,3 +23,6 @@ profile_app.command("plan")(plan)
 profile_app.command("drift")(drift)
 profile_app.command("namespace")(namespace)
 profile_app.command("import")(import_profiles)
+profile_app.command("activation")(activation)
+profile_app.command("claim")(claim)
+profile_app.command("drill")(drill)
