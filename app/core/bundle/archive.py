@@ -56,7 +56,7 @@ def header(path: str, *, byte_count: int) -> bytes:
             f"archive member {path}", expected=f"at most {LARGEST_FILE} bytes", found=f"{byte_count}"
         )
     before = name.ljust(_NAME_BYTES, b"\0") + _MODE + _NOBODY + _NOBODY + b"%011o\0" % byte_count + _NO_TIME
-    after = b"0" + bytes(100) + b"ustar\x0000" + bytes(64) + _NOBODY + _NOBODY + bytes(167)
+    after = b"0" + bytes(100) + b"ustar\x0000" + bytes(247)
     checksum = sum(before) + 8 * ord(" ") + sum(after)
     return before + b"%06o\0 " % checksum + after
 
