@@ -105,11 +105,6 @@ class BundleBuilder:
             self._fail(taken, code="disk-full" if error.errno in _FULL else "write-failed", detail=str(error))
         except (CoreError, AppError) as error:
             self._fail(taken, code=getattr(error, "code", "ledger-inconsistent"), detail=str(error))
-        except (SQLAlchemyError, ExportLost):
-            raise
-        except Exception:
-            log.exception("evidence export %s", taken.export_id)
-            self._fail(taken, code="internal-error", detail="see the control worker's log")
         else:
             with self._database.transaction() as session:
                 work.finish(session, taken=taken, finished=_finished(built))

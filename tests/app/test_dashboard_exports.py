@@ -11,7 +11,7 @@ from app.accounts import service as accounts
 from app.config import Settings
 from app.core.digest import sha256
 from app.core.dsse import fingerprint
-from app.core.image import ImageDigests
+from app.core.image import ConfigId, ImageDigests
 from app.core.ledger.proof import parse_inclusion
 from app.db.session import Database
 from app.evidence.service import work
@@ -81,7 +81,7 @@ def test_without_exports_the_page_says_how_to_have_one(empty: TestClient, settin
 def test_the_population_is_seen_before_it_is_exported(filled: TestClient, database: Database) -> None:
     with database.transaction() as session:
         statement = ImageStatement(
-            digests=ImageDigests.parse({"config_id": "c" * 64}), title=HOSTILE, origin="registered"
+            digests=ImageDigests(config_id=ConfigId("c" * 64)), title=HOSTILE, origin="registered"
         )
         images.register_image(session, statement=statement, by="dana")
     html = page(filled, "/evidence/new")
