@@ -143,6 +143,7 @@ def test_what_was_made_links_to_where_it_is_read(document: dict[str, Any]) -> No
         "create_account": "get_account",
         "create_key": "get_key",
         "register_layout": "get_layout",
+        "register_oracle": "get_oracle",
         "register_source": "get_source",
         "register_image": "get_image",
         "append_receipt": "get_receipt",

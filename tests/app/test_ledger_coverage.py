@@ -1,17 +1,21 @@
 """After a trip every fact and every ended state stands in a leaf, with the digest it has now."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from sqlalchemy.orm import Session
 
 from app.config import Settings
 from app.core.ledger.leaf import parse_leaf
+from app.core.oracle.synthesis import SynthesizedOracle
 from app.db.session import Database
 from app.ledger.repository.rows import stream_due
 from app.ledger.repository.views import NOT_COVERED, VIEWS
 from app.models import FACT_TABLES, PASSING_TABLES, STATE_TABLES, Base, LedgerLeaf
 from app.restores.service.receipt import write_receipts
+from tests.app.asked import AskedRing
 from tests.app.evidence_documents import raw, receipt
+from tests.app.evidence_exports import export_and_give_up
 from tests.app.ring import Ring
 
 # Every view that a trip with all its endings fills.
@@ -112,9 +116,22 @@ def bring_evidence(ring: Ring, database: Database, settings: Settings) -> None:
     write_receipts(database, settings=settings)
 
 
-def test_a_full_trip_is_covered(ring: Ring, database: Database, settings: Settings) -> None:
+def ask_and_drill(ring: Ring, asked_store: SynthesizedOracle) -> None:
+    """Another snapshot on the same node, with a question: asked once, and once with a fault put in."""
+    asked = AskedRing(Ring(ring.client, keys=ring.keys, stored=asked_store.snapshot).join(), made=asked_store)
+    asked.register().raise_for_status()
+    for changes in ({}, {"fault": {"name": "swap-pages", "rank": 0}}):
+        asked.follow(*asked.run(**changes))
+
+
+def test_a_full_trip_is_covered(
+    ring: Ring, database: Database, settings: Settings, asked_store: SynthesizedOracle, tmp_path: Path
+) -> None:
     run_every_ending(ring, database)
     bring_evidence(ring, database, settings)
+    ask_and_drill(ring, asked_store)
+    folder = {"evidence_folder": tmp_path / "bundles"}
+    export_and_give_up(database, settings=settings.model_copy(update=folder))
     with database.reading() as session:
         expected, found = due(session), covered(session)
         assert {view for view, _ in expected} == ALL_VIEWS
