@@ -77,7 +77,7 @@ class Settings(BaseSettings):
     device: str | None = Field(default=None, description="the one device of a rank worker process")
     store_roots: Annotated[tuple[Path, ...], NoDecode] = ()
     scan_s: float = Field(default=5.0, gt=0, description="seconds between two inventory scans")
-    pool_bytes: int = Field(default=2048 * MIB, ge=1, description="page pool of one host device")
+    pool_bytes: int = Field(default=2048 * MIB, ge=1, description="page pool of one device")
     readers: int | None = Field(default=None, ge=1, le=32, description="None: what suits the cores")
 
     @field_validator("devices", "store_roots", mode="before")

@@ -17,10 +17,8 @@ from app.core.canonical_json import encode_canonical
 from app.core.digest import Digest
 from app.core.errors import CoreError, DeviceError, PlanError
 from app.core.restore.buffers import BufferPool
-from app.core.restore.device import PageSet
+from app.core.restore.device import Device, PageSet
 from app.core.restore.execute import RankOrder, RankRestore, restore_rank
-from app.core.restore.host_device import HostDevice
-from app.core.restore.host_placement import HostProducer
 from app.core.restore.lookup import observe
 from app.core.restore.reader import BoundedReader
 from app.core.restore.report import Problem, ProblemCode, RankOutcome, RankReport, StreamDigestState
@@ -81,7 +79,7 @@ class RankWorker:
         settings: Settings,
         *,
         client: ControlClient,
-        device: HostDevice,
+        device: Device,
         generation: int,
         clock: Callable[[], int] = time.monotonic_ns,
         sleep: Callable[[float], None] = time.sleep,
@@ -94,7 +92,7 @@ class RankWorker:
         self._clock = clock
         self._sleep = sleep
         self._listening = listening
-        self._buffers = BufferPool()
+        self._buffers = BufferPool(allocate=device.host_memory)
         self._residents: dict[str, Resident] = {}
         self._released: dict[str, Claimed] = {}
 
@@ -161,7 +159,7 @@ class RankWorker:
                 reader=reader,
                 device=device,
                 clock=self._clock,
-                producer=HostProducer(),
+                producer=self._device.producer(),
                 progress=heartbeat.note,
                 cancelled=heartbeat.told_to_stop,
                 conditions=conditions,

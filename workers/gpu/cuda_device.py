@@ -253,15 +253,21 @@ class CudaDevice:
             self._sets.publish(pages)
 
     def discard(self, pages: PageSet) -> None:
-        """See ``Device.discard``. What is still placed into the pages is waited for."""
+        """See ``Device.discard``. What is still placed into the pages is waited for.
+
+        On a device that is lost the pages are gone: only the books are kept.
+        """
         with self._lock:
             self._sets.state(pages)
             if self._placement is not None and self._placement[0] == pages.number:
                 self._placement[1].abort()
             if self._sets.discard(pages):
                 pool = self._pools[pages.layout.sha256]
-                pool.give_back(pages.slots)
                 self._reserved_bytes -= pool.slots.need_bytes(pages.block_counts)
+                try:
+                    pool.give_back(pages.slots)
+                except DeviceError as error:
+                    log.warning("device %s: page set %d: %s", self.name, pages.number, error)
 
     def state(self, pages: PageSet) -> PageState:
         """Where in its life a page set is.

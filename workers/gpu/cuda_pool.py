@@ -83,9 +83,11 @@ class CudaPool:
         return slots
 
     def give_back(self, slots: tuple[tuple[int, ...], ...]) -> None:
-        """Take slots back; they belong to nobody."""
-        self._own(slots, owner=0)
-        self.slots.give_back(slots)
+        """Take slots back, whatever the device says; they belong to nobody."""
+        try:
+            self._own(slots, owner=0)
+        finally:
+            self.slots.give_back(slots)
 
     def check_slots(self, slots: tuple[tuple[int, ...], ...], *, block_counts: tuple[int, ...]) -> None:
         """See ``page_slots.check_slots``."""
