@@ -106,10 +106,11 @@ def read_inside(root: Path, path: str, reference: Reference) -> bytes | None:
         if error.errno in _IS_LINK:
             raise _refused(reference, "a link or no folder on the way") from None
         raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise _refused(reference, "no regular file")
     with os.fdopen(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise _refused(reference, "no regular file")
         check_size(status.st_size, subject=path)
         return stream.read(MAX_DOCUMENT_BYTES + 1)
 

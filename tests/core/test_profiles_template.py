@@ -58,6 +58,11 @@ def test_a_wrong_line_is_named(raw: bytes, code: str, line: int) -> None:
     assert f"a.env line {line}:" in error.found
 
 
+def test_the_text_of_a_wrong_line_is_never_told() -> None:
+    raw = b"SERVER_KEY=-----BEGIN\nhush\nhush+hush==\n hush=1\nHF=\x01hush\n"
+    assert "hush" not in str(refused(raw).findings)
+
+
 def test_a_key_twice_is_named_by_its_key() -> None:
     assert refused(b"A=1\nA=2\n").pointer == "/A"
 

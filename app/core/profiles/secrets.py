@@ -26,8 +26,8 @@ _SECRET_WORDS: Final = frozenset(
         ),
     }
 )
-# Names of this product that hold such a word and no secret; the clear-once token is a cache namespace (§7).
-_KNOWN_HARMLESS: Final = frozenset({"MINIMUM_KEY_BYTES", "PWD", "OLDPWD"})
+# A shell's folders; ``PWD`` is a password in longer names only.
+_KNOWN_HARMLESS: Final = frozenset({"PWD", "OLDPWD"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _RUN_TOGETHER = re.compile(
     r"(?:api|access|private|secret|auth)_?-?key|token$|password|passwd|secret", re.IGNORECASE

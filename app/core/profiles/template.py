@@ -55,8 +55,8 @@ def read_template(raw: bytes, *, name: str) -> Template:
     Args: raw: the bytes, at most 16 MiB. name: its file name, for messages and provenance.
 
     Raises: ProfileDocumentError: DOC_TOO_LARGE (bytes, over 2,000 keys or 100,000 lines), TPL_VALUE
-    (no UTF-8, byte-order mark, carriage return, control character, a line that starts with a blank), TPL_SYNTAX (no ``=``, bad
-    key), TPL_DUP_KEY; every offence is told, with the line.
+    (no UTF-8, byte-order mark, carriage return, control character, a line that starts with a blank),
+    TPL_SYNTAX (no ``=``, bad key), TPL_DUP_KEY; every offence is told, with the line.
     """
     check_size(len(raw), subject=name)
     digest = sha256(raw)
@@ -98,7 +98,8 @@ class _Lines:
     def take(self, number: int, key: str, value: str) -> None:
         """One assignment."""
         if _KEY.fullmatch(key) is None:
-            self.wrong(number, "TPL_SYNTAX", "a key of A-Z, 0-9 and _", shown(key))
+            # Not shown: in a rank's file it may be the second line of a secret.
+            self.wrong(number, "TPL_SYNTAX", "a key of A-Z, 0-9 and _", "another one")
         elif key in self.pairs:
             self.wrong(number, "TPL_DUP_KEY", "every key once", f"{key} again", key=key)
         elif _CONTROL.search(value) is not None:
@@ -129,7 +130,7 @@ def _read_lines(text: str, lines: _Lines) -> None:
         elif line[0].isspace():
             lines.wrong(number, "TPL_VALUE", "a line that starts with its key or with #", "a blank in front")
         elif not equals:
-            lines.wrong(number, "TPL_SYNTAX", "KEY=VALUE", shown(line[:80]))
+            lines.wrong(number, "TPL_SYNTAX", "KEY=VALUE", "a line without =")
         else:
             lines.take(number, key, value)
         if lines.problems.is_full:
