@@ -1,23 +1,27 @@
 """The receipts a log had so far, found by the words they carry: what judging asks of a server's database."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from app.core.digest import sha256_bytes
-from app.core.qualify.around import placed_at
+from app.core.qualify.around import addressed, placed_at
 from app.core.qualify.document import read_document
 from app.core.qualify.extract import document_facts
 from app.core.qualify.facts import DocumentFacts
-from app.core.qualify.keys import config_id, identity_axes, known, origin_keys, receipt_keys
+from app.core.qualify.keys import config_id, identity_axes, known, origin_keys, receipt_keys, word
 from app.core.qualify.neighbours import Stored
 from app.core.qualify.surroundings import Declaration
 
 _MOST_KEPT: Final = 512
 _MOST_DECLARATIONS: Final = 20
 _MOST_IDENTITIES: Final = 200
+
+
+Mark = bytes
+"""A key that receipts carry, shortened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +46,7 @@ class Population:
     def __init__(self, read: Callable[[str], bytes]) -> None:
         self._read = read
         self._kept: OrderedDict[str, DocumentFacts] = OrderedDict()
-        self._under: dict[bytes, list[str]] = {}
+        self._under: dict[Mark, list[str]] = {}
         self._places: dict[str, list[Stood]] = {}
         self._identities: dict[str, dict[tuple[str, str], str]] = {}
         self._declared: dict[str, list[tuple[datetime, str, Declaration]]] = {}
@@ -63,29 +67,43 @@ class Population:
             self._kept.move_to_end(sha256)
         return known_facts
 
-    def add_receipt(self, sha256: str) -> DocumentFacts:
-        """A receipt came in; its facts."""
+    def add_receipt(self, sha256: str) -> set[Mark]:
+        """A receipt came in; marks of those whose verdicts may change by it, itself included."""
         facts = self.facts(sha256)
-        for key in receipt_keys(facts):
+        keys = receipt_keys(facts)
+        for key in (*keys, _own(sha256)):
             self._carry(key, sha256)
-        image = config_id(known(facts.subject.image))
-        if image is not None:
-            said = self._identities.setdefault(image, {})
+        image = known(facts.subject.image)
+        concerned = {_own(sha256), *addressed(keys), *self._published(keys)}
+        config = config_id(image)
+        if config is not None:
+            said = self._identities.setdefault(config, {})
+            before = len(said)
             for axis, value in identity_axes(facts).items():
                 said.setdefault((axis, value), sha256)
-        return facts
+            if 0 < before < len(said):
+                concerned.add(word("image", image))
+        return set(map(_short, concerned))
 
-    def add_place(self, place: Stood) -> None:
-        """A receipt stood somewhere."""
+    def add_place(self, place: Stood) -> set[Mark]:
+        """A receipt stood somewhere; marks of those whose verdicts may change by it."""
         self._places.setdefault(place.receipt_sha256, []).append(place)
         facts = self.facts(place.receipt_sha256)
-        for key in origin_keys(facts, repository=place.repository, path=place.path):
+        keys = origin_keys(facts, repository=place.repository, path=place.path)
+        for key in keys:
             self._carry(key, place.receipt_sha256)
+        return set(map(_short, (_own(place.receipt_sha256), *addressed(keys))))
 
-    def add_declaration(self, declaration: Declaration, *, at: datetime, row: str) -> None:
-        """A person declared something about receipts."""
-        for sha256 in dict.fromkeys(declaration.receipts):
+    def add_declaration(self, declaration: Declaration, *, at: datetime, row: str) -> set[Mark]:
+        """A person declared something about receipts; their marks."""
+        about = set(declaration.receipts)
+        for sha256 in about:
             self._declared.setdefault(sha256, []).append((at, row, declaration))
+        return {_short(_own(sha256)) for sha256 in about}
+
+    def marked(self, marks: Iterable[Mark]) -> set[str]:
+        """The receipts that carry one of the marks."""
+        return {sha256 for mark in marks for sha256 in self._under.get(mark, ())}
 
     def placed(self, digests: Iterable[str]) -> Mapping[str, tuple[Stored, ...]]:
         """As `app.core.qualify.around.Known`."""
@@ -109,12 +127,24 @@ class Population:
         about = sorted(self._declared.get(sha256, ()), key=lambda one: one[:2])
         return tuple(declaration for _, _, declaration in about[:_MOST_DECLARATIONS])
 
+    def _published(self, keys: Sequence[str]) -> Iterator[str]:
+        """Keys of the images whose labels-only child these keys publish."""
+        children = [key.removeprefix("registry:") for key in keys if key.startswith("registry:")]
+        for linking in self.marked(_short(word("labels-child", child)) for child in children):
+            for link in self.facts(linking).lifecycle.labels_only:
+                yield word("image", known(link.runtime))
+
     def _carry(self, key: str, sha256: str) -> None:
         carrying = self._under.setdefault(_short(key), [])
         if sha256 not in carrying[-1:]:
             carrying.append(sha256)
 
 
-def _short(key: str) -> bytes:
+def _own(sha256: str) -> str:
+    """A key that one receipt carries alone."""
+    return f"own:{sha256}"
+
+
+def _short(key: str) -> Mark:
     """A key in little memory."""
     return sha256_bytes(key.encode())[:16]

@@ -6,10 +6,11 @@ verdict of other rules than ours cannot be made again; it is counted, and what i
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from app.core.bundle.csv_text import instant
-from app.core.bundle.population import Population, Stood
+from app.core.bundle.population import Mark, Population, Stood
 from app.core.bundle.records import CheckedLeaf, RowRecord
 from app.core.bundle.standing import Current, Scope, Standing
 from app.core.bundle.tables import texts
@@ -61,29 +62,60 @@ class Replay:
         self._ruleset = str(ruleset_version())
         self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
         self._made_of: dict[Scope, str] = {}
+        # When something was said last about the receipts under a mark, and when a receipt was judged last.
+        self._marked: dict[Mark, tuple[int, datetime]] = {}
+        self._judged_at: dict[str, int] = {}
+        self._index = 0
+        self._grade = Basis.SELF_CONSISTENT
+        self._last = datetime.min.replace(tzinfo=UTC)
 
     def take(self, leaf: CheckedLeaf) -> Iterator[CoreError]:
         """What of an entry is not as receipts and rules have it."""
+        self._index = leaf.index
         verdicts = [row for row in leaf.rows if row.view == "verdict"]
         for row in sorted((row for row in leaf.rows if row.view in _RECEIPT_VIEWS), key=lambda row: row.view):
             try:
-                yield from self._said(row)
+                yield from self._said(row, at=leaf.says.at)
             except CoreError as error:
                 yield error
         if verdicts:
             yield from self._judged(verdicts)
+        self._last = leaf.says.at
 
-    def _said(self, row: RowRecord) -> Iterator[CoreError]:
+    def finish(self) -> Iterator[CoreError]:
+        """Receipts that were not judged after what was said last: their newest verdicts must still hold.
+
+        What the last entry's transaction brought is left out: its verdicts may lie behind the end.
+        """
+        open_receipts = {
+            receipt
+            for mark, (index, at) in (self._marked.items() if self._whole else ())
+            for receipt in self._population.marked([mark])
+            if at != self._last and self._judged_at.get(receipt, -1) < index
+        }
+        for receipt in sorted(open_receipts):
+            current = list(self._standing.of_receipt(receipt))
+            if not all(one.again for one in current):
+                continue
+            try:
+                grade = self._grade_of(current[0]) if current else self._grade
+                yield from self._missing(receipt, self._drafts(receipt, grade=grade))
+            except CoreError as error:
+                yield error
+
+    def _said(self, row: RowRecord, *, at: datetime) -> Iterator[CoreError]:
         """A receipt, a place or a declaration."""
         if row.view == "receipt":
             self.counts["receipts"] += 1
-            facts = self._population.add_receipt(row.text("sha256"))
-            yield from _differing(row, receipt_columns(facts))
+            digest = row.text("sha256")
+            marks = self._population.add_receipt(digest)
+            yield from _differing(row, receipt_columns(self._population.facts(digest)))
         elif row.view == "receipt_origin":
-            self._population.add_place(_stood(row))
+            marks = self._population.add_place(_stood(row))
         else:
-            at = instant(row.text("created_at"))
-            self._population.add_declaration(_declaration(row), at=at, row=row.text("id"))
+            declared = instant(row.text("created_at"))
+            marks = self._population.add_declaration(_declaration(row), at=declared, row=row.text("id"))
+        self._marked |= dict.fromkeys(marks, (self._index, at))
 
     def _judged(self, rows: Sequence[RowRecord]) -> Iterator[CoreError]:
         """The verdicts of one entry: those of receipts first, then those of scopes, which rest on them."""
@@ -113,9 +145,9 @@ class Replay:
         judged_again = any(self._may_be_made_again(row, draft) for row, draft in kept.values())
         expected: dict[str, Draft] = {}
         if judged_again:
-            grade = next(iter(kept.values()))[1].deployable_grade
+            self._grade = next(iter(kept.values()))[1].deployable_grade
             try:
-                expected = self._drafts(receipt, grade=grade)
+                expected = self._drafts(receipt, grade=self._grade)
             except (CoreError, KeyError) as error:
                 yield IntegrityError(
                     f"verdicts of receipt {receipt}", expected="what they rest on", found=str(error)
@@ -126,6 +158,8 @@ class Replay:
                 yield from self._compare(row, draft, expected.get(key))
             composes = expected[key].composes if key in expected else self._seems_to_compose(draft)
             touched |= self._put(row, draft, composes=composes)
+        if judged_again:
+            self._judged_at[receipt] = self._index
         if judged_again and self._whole:
             yield from self._missing(receipt, expected)
 
@@ -237,6 +271,7 @@ class Replay:
                 outcome=draft.verdict.outcome.value,
                 superseded_by=draft.superseded_by or "",
                 created_at=int(row.text("created_at")),
+                again=self._may_be_made_again(row, draft),
                 place=row.place,
             )
         )
@@ -261,6 +296,10 @@ class Replay:
             verdict = draft_from(row.document or b"", subject=f"verdict {row.key}").verdict
             self._keep(current.verdict_id, verdict)
         return verdict
+
+    def _grade_of(self, current: Current) -> Basis:
+        row = self._read_row(current.place)
+        return draft_from(row.document or b"", subject=f"verdict {row.key}").deployable_grade
 
     def _keep(self, verdict_id: str, verdict: Verdict) -> None:
         self._verdicts[verdict_id] = verdict

@@ -119,21 +119,23 @@ class SampleLog:
         self.append("image-registered", [record("image", key, values)])
 
     def add_receipt(self, raw: bytes, *, repository: str = "", path: str = "", commit: str = "") -> str:
-        """A document comes in and is judged, with everything `also` that it bears on; its digest."""
+        """A document comes in and is judged, with everything that it bears on; its digest."""
         digest = str(sha256(raw))
         self.documents[digest] = raw
-        facts = self._population.add_receipt(digest)
+        concerned = self._population.add_receipt(digest)
         values: dict[str, _Value] = {
-            **receipt_columns(facts),
+            **receipt_columns(self._population.facts(digest)),
             "document": raw,
             "created_at": self.now,
             "created_by": self.by,
         }
         rows = [record("receipt", digest, values)]
         if path:
-            rows.append(self._origin(digest, repository=repository, path=path, commit=commit))
+            place = self._place(digest, repository=repository, path=path, commit=commit)
+            concerned |= self._population.add_place(place)
+            rows.append(self._origin(place))
         self.append("receipt-appended", rows)
-        self.judge([digest])
+        self.judge(self._population.marked(concerned))
         return digest
 
     def declare(self, receipts: Sequence[str], *, reason: str, capability: Capability) -> None:
@@ -223,35 +225,35 @@ class SampleLog:
                 outcome=draft.verdict.outcome.value,
                 superseded_by=draft.superseded_by or "",
                 created_at=int((cell("created_at", self.now) or ("", "0"))[1]),
+                again=True,
                 place=-1,
             )
         )
 
-    def _origin(self, digest: str, *, repository: str, path: str, commit: str) -> RowRecord:
-        key = self._id("origin", digest, repository, path, commit)
-        self._population.add_place(
-            Stood(
-                receipt_sha256=digest,
-                repository=repository,
-                path=path,
-                commit=commit,
-                committed_at=None,
-                created_at=self.now,
-                row=key,
-            )
+    def _place(self, digest: str, *, repository: str, path: str, commit: str) -> Stood:
+        return Stood(
+            receipt_sha256=digest,
+            repository=repository,
+            path=path,
+            commit=commit,
+            committed_at=None,
+            created_at=self.now,
+            row=self._id("origin", digest, repository, path, commit),
         )
+
+    def _origin(self, place: Stood) -> RowRecord:
         values: dict[str, _Value] = {
-            "id": key,
-            "receipt_sha256": digest,
-            "repository": repository,
-            "path": path,
-            "commit": commit,
+            "id": place.row,
+            "receipt_sha256": place.receipt_sha256,
+            "repository": place.repository,
+            "path": place.path,
+            "commit": place.commit,
             "committed_at": None,
             "keys": [],
             "created_at": self.now,
             "created_by": self.by,
         }
-        return record("receipt_origin", key, values)
+        return record("receipt_origin", place.row, values)
 
     def _id(self, *names: str) -> str:
         """An id that is the same every time."""

@@ -26,6 +26,7 @@ class Current:
 
     Attributes:
         composes: it takes part in the verdict of its scope.
+        again: it is of our rules, and can be made again.
         place: where its row can be read again.
     """
 
@@ -39,6 +40,7 @@ class Current:
     outcome: str
     superseded_by: str
     created_at: int
+    again: bool
     place: int
 
 

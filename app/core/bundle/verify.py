@@ -217,6 +217,8 @@ class _Checking:
         )
         for leaf in reading.read(self._log()):
             self._take(leaf, derivation, replay)
+        for finding in replay.finish():
+            self._report(finding)
         summary = derivation.finish()
         self._check_kept(kept_head, reading)
         self._check_tables(summary)

@@ -84,6 +84,23 @@ def around(sha256: str, *, others: Known) -> tuple[DocumentFacts, Surroundings]:
     return own.facts, surroundings_of(placed_own, rest, declarations=declared)
 
 
+def addressed(keys: Iterable[str]) -> Iterator[str]:
+    """The keys of those whom a receipt with these keys says something about."""
+    concerns = {
+        "failure": ("image",),
+        "labels": ("image",),
+        "withdrawn-release": ("release",),
+        "unproven-release": ("release",),
+        "withdrawn-manifest": ("manifest",),
+        "unproven-manifest": ("manifest",),
+        "supersedes": ("artifact",),
+        "place": ("place", "points"),
+    }
+    for key in keys:
+        role, _, value = key.partition(":")
+        yield from (f"{concerned_role}:{value}" for concerned_role in concerns.get(role, ()))
+
+
 def placed_at(
     facts: Mapping[str, DocumentFacts], *, places: Sequence[Place]
 ) -> dict[str, tuple[Stored, ...]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sqlalchemy.orm import Session
 
-from app.core.qualify.around import MOST_OF_A_KIND
+from app.core.qualify.around import MOST_OF_A_KIND, addressed
 from app.core.qualify.around import around as around_receipt
 from app.core.qualify.facts import DocumentFacts
 from app.core.qualify.keys import config_id, known, word
@@ -45,7 +45,7 @@ class _Kept:
 def concerned(session: Session, *, appended: Appended) -> list[str]:
     """Receipts whose surroundings a new one, or a new place of one, changes; itself included."""
     facts = appended.facts
-    keys = [*_addressed(appended.keys), *_newly_published(session, appended=appended)]
+    keys = [*addressed(appended.keys), *_newly_published(session, appended=appended)]
     image = config_id(known(facts.subject.image))
     if image and appended.new_axes:
         values = related.identity_values(session, image_config_id=image)
@@ -54,23 +54,6 @@ def concerned(session: Session, *, appended: Appended) -> list[str]:
     spoken_of = [] if facts.claim is None else [facts.claim.subject_sha256]
     about = related.stored_among(session, digests=spoken_of) if spoken_of else set()
     return sorted({facts.sha256, *about, *related.every_by_key(session, keys=keys)})
-
-
-def _addressed(keys: Sequence[str]) -> Iterator[str]:
-    """Whom the words of a receipt with these keys concern."""
-    concerns = {
-        "failure": ("image",),
-        "labels": ("image",),
-        "withdrawn-release": ("release",),
-        "unproven-release": ("release",),
-        "withdrawn-manifest": ("manifest",),
-        "unproven-manifest": ("manifest",),
-        "supersedes": ("artifact",),
-        "place": ("place", "points"),
-    }
-    for key in keys:
-        role, _, value = key.partition(":")
-        yield from (f"{concerned_role}:{value}" for concerned_role in concerns.get(role, ()))
 
 
 def _newly_published(session: Session, *, appended: Appended) -> Iterator[str]:
