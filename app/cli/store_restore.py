@@ -1,12 +1,14 @@
 """``sparkgate store restore``: one rank of a root, here and now, and where the time went."""
 
 import os
+import re
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from enum import StrEnum
+from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -22,12 +24,12 @@ from app.cli.store_console import (
     read_layout,
 )
 from app.core.digest import Digest
-from app.core.errors import AbsentError, CoreError
+from app.core.errors import AbsentError, CoreError, DeviceError
 from app.core.restore.buffers import BufferPool
 from app.core.restore.conditions import CacheMode, Conditions
+from app.core.restore.device import Device
 from app.core.restore.execute import RankOrder, restore_rank
 from app.core.restore.host_device import HostDevice
-from app.core.restore.host_placement import HostProducer
 from app.core.restore.lookup import RankPlan, find_ordered, plan_entry
 from app.core.restore.page_cache import prepare_cache
 from app.core.restore.page_plan import PagePlan
@@ -40,6 +42,10 @@ RESTORE_HELP = """Restore one rank into pages or rows of a device and show where
 
 Exit codes: 0 restored, 1 corrupt, 2 usage or unreadable input, 3 absent, 4 incompatible, 5 failed.
 """
+
+HOST: Final = "host"
+CUDA_NAME: Final = re.compile(r"cuda[0-9]{1,3}")
+DEVICE_PLUGS: Final = "sparkgate.devices"
 
 _EXIT_CODES = {
     RankOutcome.RESTORED: ExitCode.SUCCESS,
@@ -72,7 +78,7 @@ def restore(
         str | None, typer.Option(help="Storage key, if PATH holds several; an alias needs it.")
     ] = None,
     mode: Annotated[Mode | None, typer.Option(help="How to read a legacy entry; rows tries aliases.")] = None,
-    device: Annotated[str, typer.Option(help="Where to: host.")] = "host",
+    device: Annotated[str, typer.Option(help="Where to: host, or cuda0 and so on.")] = HOST,
     readers: Annotated[
         int | None,
         typer.Option(min=1, max=32, help="Concurrent reads, at most 4; else what suits the cores."),
@@ -82,8 +88,8 @@ def restore(
 ) -> None:
     """Restore, print, and leave with the outcome's code."""
     with errors_shown(as_json=as_json):
-        if device != "host":
-            raise InputError(f"device {device}: not available in this build, expected host")
+        if device != HOST and CUDA_NAME.fullmatch(device) is None:
+            raise InputError(f"device {device}: expected host, or cuda0 and so on")
         page_layout = None if layout is None else read_layout(layout)
         name = _find_document(path, context=context, storage_key=storage_key)
         order = RankOrder(
@@ -93,7 +99,7 @@ def restore(
             layout=page_layout,
             mode=None if mode is None else mode.storage,
         )
-        report = _restore(path, order=order, readers=readers, mode=cache.mode)
+        report = _restore(path, order=order, readers=readers, mode=cache.mode, where=device)
         if as_json:
             print_json(report.to_document())
         else:
@@ -101,29 +107,48 @@ def restore(
         raise typer.Exit(_EXIT_CODES[report.outcome])
 
 
-def _restore(path: Path, *, order: RankOrder, readers: int | None, mode: CacheMode) -> RankReport:
+def _restore(path: Path, *, order: RankOrder, readers: int | None, mode: CacheMode, where: str) -> RankReport:
     plan = _peek(path, order=order)
     sizes = [MAX_OBJECT_BYTES] if plan is None else [item.descriptor.byte_count for item in plan.sources]
-    with (
-        BoundedReader(path, readers=readers, buffers=BufferPool(buffer_bytes=max(sizes))) as reader,
-        HostDevice(
-            "host0",
-            pool_bytes=_half_of_memory(),
-            arena_bytes=max(max(sizes), min(MAX_OBJECT_BYTES, sum(sizes))),
-        ) as device,
-    ):
-        _prepare_pool(device, plan=plan)
-        restored = restore_rank(
-            order,
-            reader=reader,
-            device=device,
-            clock=time.monotonic_ns,
-            producer=HostProducer(),
-            conditions=_prepare_conditions(reader, plan=plan, mode=mode),
-        )
+    arena_bytes = max(max(sizes), min(MAX_OBJECT_BYTES, sum(sizes)))
+    with _open_device(where, arena_bytes=arena_bytes) as device:
+        buffers = BufferPool(buffer_bytes=max(sizes), allocate=device.host_memory)
+        with BoundedReader(path, readers=readers, buffers=buffers) as reader:
+            _prepare_pool(device, plan=plan)
+            restored = restore_rank(
+                order,
+                reader=reader,
+                device=device,
+                clock=time.monotonic_ns,
+                producer=device.producer(),
+                conditions=_prepare_conditions(reader, plan=plan, mode=mode),
+            )
         if restored.pages is None:
             return restored.report
         return replace(restored.report, layers=device.digest(restored.pages))
+
+
+def _open_device(name: str, *, arena_bytes: int) -> AbstractContextManager[Device]:
+    """The host's memory, or what is plugged in for other devices: the workers, who know them, are no part of
+    the app.
+
+    Raises:
+        DeviceError: nothing is plugged in, or it cannot open this one.
+    """
+    if name == HOST:
+        return HostDevice("host0", pool_bytes=_half_of_memory(), arena_bytes=arena_bytes)
+    plugs = metadata.entry_points(group=DEVICE_PLUGS, name="cuda")
+    if not plugs:
+        raise DeviceError(
+            f"device {name}",
+            expected=f"an entry point cuda in {DEVICE_PLUGS}, which `make install` brings",
+            found="none",
+        )
+    opening = next(iter(plugs)).load()
+    opened: AbstractContextManager[Device] = opening(
+        name, pool_bytes=_half_of_memory(), arena_bytes=arena_bytes
+    )
+    return opened
 
 
 def _peek(path: Path, *, order: RankOrder) -> RankPlan | None:
@@ -135,7 +160,7 @@ def _peek(path: Path, *, order: RankOrder) -> RankPlan | None:
         return None
 
 
-def _prepare_pool(device: HostDevice, *, plan: RankPlan | None) -> None:
+def _prepare_pool(device: Device, *, plan: RankPlan | None) -> None:
     """A serving runtime has its pool before it restores; what is in the way is for the restore to say."""
     if isinstance(plan, PagePlan):
         with suppress(CoreError):

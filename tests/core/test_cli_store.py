@@ -142,8 +142,8 @@ def restored_one_of_two(root: Path, store: Path, *options: object) -> Result:
         (("{root}", "--context", "{zero}", "--layout", "{root}"), "directory"),
         (("{root}/nowhere", "--context", "{zero}", "--layout", "{layout}"), "expected a folder"),
         (
-            ("{root}", "--context", "{zero}", "--layout", "{layout}", "--device", "cuda"),
-            "not available in this build",
+            ("{root}", "--context", "{zero}", "--layout", "{layout}", "--device", "gpu"),
+            "expected host, or cuda0 and so on",
         ),
     ],
 )
