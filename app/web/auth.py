@@ -44,7 +44,8 @@ PRESETS: Final[dict[str, frozenset[Scope]]] = {
         Scope.RECEIPTS_APPEND,
         Scope.PROFILES_WRITE,
     },
-    "auditor": _VIEWER | {Scope.EVIDENCE_EXPORT, Scope.RECEIPTS_APPEND},
+    # Sees everything and changes nothing: what it exports it could have read.
+    "auditor": _VIEWER | {Scope.EVIDENCE_EXPORT},
     "worker": frozenset({Scope.NODES_REPORT}),
     "admin": frozenset(Scope),
 }

@@ -8,8 +8,10 @@ from fastapi.testclient import TestClient
 
 from app.config import Settings
 from app.core.digest import sha256
+from app.core.ledger.checkpoint import NoteSigner
 from app.db.session import Database
 from app.evidence.service import reading, work
+from app.evidence.service.request import ExportOrder, cancel_export, discard_export, request_export
 from app.evidence.service.work import Finished
 from app.ledger.service.signing import create_key_file
 
@@ -46,3 +48,18 @@ def end_by_hand(database: Database, *, settings: Settings, raw: bytes = BYTES) -
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(raw)
     return taken.export_id
+
+
+def export_and_give_up(database: Database, *, settings: Settings) -> None:
+    """An export that is built and given up, and one that is called off: every view of exports is filled."""
+    signer = NoteSigner(name="example.org/log", seed=b"s" * 32)
+    for _ in range(2):
+        with database.transaction() as session:
+            request_export(session, order=ExportOrder(), signer=signer, by="aurora")
+    finished = end_by_hand(database, settings=settings)
+    with database.transaction() as session:
+        discard_export(session, export_id=finished, by="aurora")
+    with database.transaction() as session:
+        taken = work.take_next(session, lease_s=30)
+        assert taken is not None
+        cancel_export(session, export_id=taken.export_id, by="aurora")

@@ -16,7 +16,7 @@ from tests.app.evidence_documents import IMAGE, OTHER_IMAGE, failure, publicatio
 
 
 class Evidence:
-    """The API with an auditor's and a viewer's key."""
+    """The API with an operator's and a viewer's key."""
 
     def __init__(self, client: TestClient, keys: dict[str, str]) -> None:
         self.client = client
@@ -28,7 +28,7 @@ class Evidence:
     def append(self, document: Any, *, status: int = 201, **place: str) -> dict[str, Any]:
         content = document if isinstance(document, bytes) else raw(document)
         answer = self.client.post(
-            "/api/v1/receipts", params=place, content=content, headers=self.headers("auditor")
+            "/api/v1/receipts", params=place, content=content, headers=self.headers("operator")
         )
         assert answer.status_code == status, answer.text
         return answer.json()  # type: ignore[no-any-return]

@@ -192,6 +192,18 @@ def may(holder: frozenset[Scope], *, node: str | None, needed: str) -> bool:
     return Scope(needed) in holder or Scope.ADMIN in holder
 
 
+def test_an_auditor_reads_everything_and_changes_nothing_but_exports_and_own_keys() -> None:
+    """The matrix itself: what the preset is for."""
+    preset = PRESETS["auditor"]
+    allowed = {line for line, needed in (API | PAGES).items() if may(preset, node=None, needed=needed)}
+    changing = {line for line in allowed if not line.startswith("GET ")}
+    exports = {line for line in changing if "/evidence" in line}
+    own = {"POST /api/v1/keys", "DELETE /api/v1/keys/{key_id}", "POST /login", "POST /logout"}
+    assert changing - exports == own
+    hidden = {line for line in (API | PAGES).keys() - allowed if line.startswith("GET ")}
+    assert {(API | PAGES)[line] for line in hidden} <= {"admin", NODE_OWN}
+
+
 class Asker:
     """Sends each operation as its example says, to things that are not there or belong to node-a."""
 
