@@ -118,7 +118,7 @@ def _listed(folder: Path, entry: dict[str, Any]) -> FoundFile:
     said = entry["path"] if entry.get("file") else entry.get("repo_path")
     known = isinstance(said, str) and "*" not in said
     place = Place(
-        repository=str(entry.get("repo") or "") if known else "",
+        repository=str(entry.get("repo") or ""),
         path=str(said) if known else str(name),
         commit=str(entry.get("commit") or "") if known else "",
     )

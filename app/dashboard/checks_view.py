@@ -1,5 +1,6 @@
 """Checks of profiles as every page shows them: what stands against it first, what passed last."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -31,6 +32,7 @@ SENTENCES: Final = {
     CheckResult.NOT_TESTED: "Nothing could be checked",
     CheckResult.NOT_APPLICABLE: "There is nothing to check",
 }
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 # Of one group so many lines are shown; the rest is counted.
 MOST_LINES: Final = 200
 
@@ -103,6 +105,11 @@ def checks_of(findings: Sequence[ProfileFinding], *, stored: Iterable[str] = ())
 def document_link(sha256: str, pointer: str) -> str:
     """The address of a place in a stored profile document."""
     return f"/profiles/documents/{sha256}?{urlencode({'at': pointer}, safe='/')}#{AT}"
+
+
+def short_digests(text: str) -> str:
+    """A sentence with its digests cut: they stand in full where it links to."""
+    return _DIGEST.sub(lambda found: f"{found[0][:12]}…", text)
 
 
 def _split(findings: Sequence[ProfileFinding]) -> list[tuple[str, bool, list[ProfileFinding]]]:

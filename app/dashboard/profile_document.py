@@ -28,7 +28,8 @@ router = APIRouter(prefix="/profiles/documents", include_in_schema=False)
 
 # Of a check's files so many are shown; all of them stand in the document.
 MOST_FILES: Final = 500
-MOST_COLUMNS: Final = 24
+MOST_VALUES: Final = 40
+MOST_RANKS: Final = 8
 
 
 @router.get("/{sha256}")
@@ -60,12 +61,17 @@ def show_document(
 def _said(session: Session, document: StoredDocument, raw: bytes) -> dict[str, Any]:
     """What a document of its kind has besides its bytes."""
     said: dict[str, Any] = {"activation": None, "overlay": None, "checks": None, "files": (), "more_files": 0}
-    said["columns"] = ()
+    said |= {"ranks": (), "more_ranks": 0, "columns": ()}
     if document.kind == DocumentKind.ACTIVATION:
         judged = judge_stored(session, sha256=document.sha256)
         ranks = () if judged.judgement is None else judged.judgement.ranks
-        columns = tuple(dict.fromkeys(name for rank in ranks for name in rank.values))[:MOST_COLUMNS]
-        said |= {"activation": judged, "checks": _checks(judged.findings, document), "columns": columns}
+        said |= {
+            "activation": judged,
+            "checks": _checks(judged.findings, document),
+            "ranks": ranks[:MOST_RANKS],
+            "more_ranks": max(0, len(ranks) - MOST_RANKS),
+            "columns": tuple(dict.fromkeys(name for rank in ranks for name in rank.values))[:MOST_VALUES],
+        }
     elif document.kind == DocumentKind.OVERLAY_CHECK:
         try:
             check = parse_overlay_check(raw)

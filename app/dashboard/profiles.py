@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from app.core.profiles.documents import DocumentKind
 from app.dashboard.access import ProfilesVisitor
-from app.dashboard.checks_view import document_link
+from app.dashboard.checks_view import document_link, short_digests
 from app.dashboard.templating import page
 from app.db.session import database_time
 from app.profiles import service as profiles
@@ -53,6 +53,7 @@ def show_matrix(
         is_complete=matrix.is_complete,
         marks=RECOMMENDATION_MARKS,
         link=document_link,
+        cut=short_digests,
         may_add=login.principal.may(Scope.PROFILES_WRITE),
     )
 

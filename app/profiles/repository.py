@@ -61,7 +61,8 @@ def places_named(session: Session, *, names: Sequence[str], kind: str, limit: in
 def under_keys(session: Session, *, keys: Sequence[str], limit: int) -> list[ProfileDocument]:
     """Documents that carry one of the keys, without their bytes, the newest first."""
     query = _newest_first(kind=None, text=None).where(ProfileDocument.keys.overlap(list(keys)))
-    return list(session.scalars(query.options(defer(ProfileDocument.document)).limit(limit)))
+    options = (defer(ProfileDocument.document), selectinload(ProfileDocument.places))
+    return list(session.scalars(query.options(*options).limit(limit)))
 
 
 def list_documents(

@@ -1,7 +1,10 @@
 """Every check of a stored profile that its documents allow."""
 
+from dataclasses import replace
+
 from app.core.profiles.findings import CheckResult, ProfileFinding, finding
 from app.core.profiles.folder import LoadedTemplates, Receipt, check_contract
+from app.core.qualify.pointer import step
 from app.profiles.service.contracts import StoredProfile
 from app.profiles.service.ranks import plan_of
 
@@ -21,9 +24,20 @@ def profile_findings(profile: StoredProfile) -> tuple[ProfileFinding, ...]:
         receipt=None if receipt is None else Receipt(value=receipt.value, sha256=receipt.sha256),
     )
     planned = (
-        one for one in plan_of(profile, rank=0, image_id=None).findings if one.code != "REN_NOT_AUTHORIZED"
+        _of_plan(one, profile)
+        for one in plan_of(profile, rank=0, image_id=None).findings
+        if one.code != "REN_NOT_AUTHORIZED"
     )
     return tuple(dict.fromkeys((_superseded(profile), *documents, *planned)))
+
+
+def _of_plan(one: ProfileFinding, profile: StoredProfile) -> ProfileFinding:
+    """What the template leaves to a renderer is no offence of the profile: no document can say it."""
+    left_open = {step(value.key) for value in profile.effective.values if value.is_placeholder}
+    if one.result is CheckResult.FAIL and one.pointer in left_open:
+        detail = "a renderer supplies it; drift holds a real rank against it"
+        return replace(one, result=CheckResult.NOT_TESTED, detail=detail)
+    return one
 
 
 def _superseded(profile: StoredProfile) -> ProfileFinding:

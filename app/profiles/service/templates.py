@@ -26,6 +26,7 @@ class Chosen(StrEnum):
 
     SAME_COMMIT = "beside the contract, at its commit"
     BESIDE = "beside the contract"
+    IN_ITS_SET = "keys and values of a template set of its repository"
     NAMED = "of the same name, the newest"
     IN_A_SET = "keys and values of a template set"
 
@@ -51,10 +52,13 @@ def choose_templates(
     placed = repository.places_named(
         session, names=wanted, kind=DocumentKind.TEMPLATE.value, limit=MOST_PLACES
     )
-    best = _best(placed, beside=beside)
-    found = _read(session, best)
-    missing = [name for name in wanted if name not in found]
-    return found | (_from_sets(session, missing) if missing else {})
+    found = _read(session, _best(placed, beside=beside))
+    far = [name for name in wanted if name not in found or found[name].chosen is Chosen.NAMED]
+    for name, one in (_from_sets(session, far, beside=beside) if far else {}).items():
+        known = found.get(name)
+        if known is None or _ORDER.index(one.chosen) < _ORDER.index(known.chosen):
+            found[name] = one
+    return found
 
 
 def _best(
@@ -91,20 +95,24 @@ def _read(session: Session, best: Mapping[str, tuple[ProfilePlace, Chosen]]) -> 
     return found
 
 
-def _from_sets(session: Session, names: Sequence[str]) -> dict[str, ChosenTemplate]:
+def _from_sets(
+    session: Session, names: Sequence[str], *, beside: Sequence[ProfilePlace]
+) -> dict[str, ChosenTemplate]:
     keys = [word(TEMPLATE, name) for name in names]
     sets = repository.under_keys(session, keys=keys, limit=MOST_SETS)
+    own = {place.repository for place in beside if place.repository}
+    near = {one.sha256 for one in sets if own & {place.repository for place in one.places}}
+    ordered = sorted((one.sha256 for one in sets), key=lambda sha256: sha256 not in near)
     found: dict[str, ChosenTemplate] = {}
-    for sha256, document in read_many(session, digests=[one.sha256 for one in sets]).items():
+    for sha256, document in read_many(session, digests=ordered).items():
+        chosen = Chosen.IN_ITS_SET if sha256 in near else Chosen.IN_A_SET
         try:
             templates = read_template_set(document)
         except DocumentError:
             continue
         for name in names:
             if name in templates and name not in found:
-                found[name] = ChosenTemplate(
-                    template=templates[name], document_sha256=sha256, chosen=Chosen.IN_A_SET
-                )
+                found[name] = ChosenTemplate(template=templates[name], document_sha256=sha256, chosen=chosen)
     return found
 
 
