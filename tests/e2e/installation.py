@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import httpx2
 
-from app.accounts.bootstrap import LocalCredentials, bootstrap_local
+from app.accounts.bootstrap import LocalCredentials, bootstrap_local, ensure_ledger_key
 from app.cli.services import agent_service, control_service, web_service, with_values
 from app.config import Settings
 from app.db.session import open_database
@@ -57,6 +57,7 @@ class Installation:
         files = {
             "secret_key_file": credentials.page_secret_file,
             "api_key_file": credentials.node_key_file,
+            "ledger_key_file": ensure_ledger_key(self.home, origin="example.org/ring"),
         }
         self.settings = with_values(self.settings, files)
         self.api = httpx2.Client(
