@@ -6,6 +6,7 @@ from app.cli.profile_activation import activation, claim, drill
 from app.cli.profile_check import check, effective
 from app.cli.profile_compare import diff, namespace
 from app.cli.profile_import import import_profiles
+from app.cli.profile_overlay import overlay
 from app.cli.profile_plan import drift, plan
 
 profile_app = typer.Typer(help="Deployment profiles and their documents.", no_args_is_help=True)
@@ -26,3 +27,4 @@ profile_app.command("import")(import_profiles)
 profile_app.command("activation")(activation)
 profile_app.command("claim")(claim)
 profile_app.command("drill")(drill)
+profile_app.command("overlay")(overlay)
