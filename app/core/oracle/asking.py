@@ -3,7 +3,7 @@
 from app.core.errors import FormatError
 from app.core.oracle.diagnosis import check_pages
 from app.core.oracle.partials import RankPartials
-from app.core.oracle.question import OracleQuestion, layer_number, require_question_fits
+from app.core.oracle.question import OracleQuestion, layer_number, require_layout
 from app.core.oracle.reference_decoder import most_votes, on_host, recomputed_logits, restored_logits
 from app.core.restore.device import Device, PageSet
 
@@ -24,13 +24,7 @@ def ask_rank(device: Device, pages: PageSet, *, question: OracleQuestion, rank: 
     """
     if not 0 <= rank < question.ranks:
         raise FormatError("oracle rank", expected=f"0 … {question.ranks - 1}", found=str(rank))
-    require_question_fits(
-        question,
-        context_digest=question.context_digest,
-        layout=pages.layout,
-        ranks=question.ranks,
-        span_tokens=question.span_tokens,
-    )
+    require_layout(question, layout=pages.layout)
     xp = device.xp
     keys, values = (
         device.layer_pages(pages, layer=layer_number(pages.layout, name=name))

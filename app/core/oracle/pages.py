@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from app.core.digest import Digest, sha256
 from app.core.oracle.attention import Bytes, key_rows, page_bytes, prompt, rank_weights, value_rows
 from app.core.oracle.question import OracleQuestion
 from app.core.store.snapshot import LayerSpan, PageLayout, encode_stream_header, layer_spans
@@ -22,7 +21,7 @@ class OraclePages:
         self._rank = rank
         self._weights = rank_weights(question, rank=rank)
         self._tokens = prompt(question, word=question.expected)
-        self._block = filler_block(rank=rank, seed=question.seed + (question.generation << _GENERATION_SHIFT))
+        self._filler: memoryview | None = None
         self._made: dict[str, tuple[int, Bytes]] = {}
 
     def oracle_pages(self, name: str, *, first: int, last: int) -> Bytes:
@@ -37,7 +36,7 @@ class OraclePages:
         """One page of any layer in parts; ``number`` counts pages over the whole stream."""
         if span.name not in (self._question.key_layer, self._question.value_layer):
             yield from filler_page(
-                self._block, rank=self._rank, number=number, byte_count=span.bytes_per_page
+                self._block(), rank=self._rank, number=number, byte_count=span.bytes_per_page
             )
             return
         first = block - block % _LINES_AT_ONCE
@@ -47,6 +46,13 @@ class OraclePages:
             made = first, self.oracle_pages(span.name, first=first, last=last)
             self._made[span.name] = made
         yield memoryview(made[1][block - first]).cast("B")
+
+    def _block(self) -> memoryview:
+        """What filler is cut from, made when the first page of it is wanted."""
+        if self._filler is None:
+            seed = self._question.seed + (self._question.generation << _GENERATION_SHIFT)
+            self._filler = filler_block(rank=self._rank, seed=seed)
+        return self._filler
 
     def stream(self, layout: PageLayout) -> Iterator[memoryview]:
         """The encoded stream of the whole snapshot, header first, in parts."""
@@ -58,8 +64,3 @@ class OraclePages:
             for block in range(span.pages):
                 yield from self.page(span, block=block, number=number)
                 number += 1
-
-
-def page_digests(pages: Bytes) -> tuple[Digest, ...]:
-    """The digest of each page of ``(blocks, bytes_per_page)``."""
-    return tuple(sha256(memoryview(page).cast("B")) for page in pages)

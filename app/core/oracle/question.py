@@ -157,13 +157,25 @@ def require_question_fits(
     """
     wanted: tuple[tuple[str, object, object], ...] = (
         ("context_digest", context_digest, question.context_digest),
-        ("layout_sha256", layout.sha256, question.layout_sha256),
         ("ranks", ranks, question.ranks),
         ("span_tokens", span_tokens, question.span_tokens),
     )
     for name, expected, found in wanted:
         if expected != found:
             raise IncompatibleError(f"{_SUBJECT}.{name}", expected=str(expected), found=str(found))
+    require_layout(question, layout=layout)
+
+
+def require_layout(question: OracleQuestion, *, layout: PageLayout) -> None:
+    """Require a question to be about pages of one layout, with both of its layers as it says.
+
+    Raises:
+        IncompatibleError: another layout, or a layer is missing or another.
+    """
+    if layout.sha256 != question.layout_sha256:
+        raise IncompatibleError(
+            f"{_SUBJECT}.layout_sha256", expected=layout.sha256, found=question.layout_sha256
+        )
     for name in (question.key_layer, question.value_layer):
         _check_layer(question, layout=layout, name=name)
 
