@@ -13,7 +13,7 @@ from app.core.qualify.document import read_document
 from app.core.qualify.extract import document_facts
 from app.core.qualify.facts import Capability, DocumentFacts
 from app.core.qualify.findings import Outcome
-from app.dashboard import queries_evidence
+from app.dashboard import queries_answers, queries_evidence
 from app.dashboard.access import ImagesVisitor
 from app.dashboard.guidance import Guidance, guidance
 from app.dashboard.images import IMPORTED
@@ -79,6 +79,9 @@ def show_image(key: str, request: Request, session: ReadSession, login: ImagesVi
         views=views,
         advice=guidance_of(session, views=views, facts=facts, subject=subject),
         history=history,
+        drills=queries_answers.drills_of_image(session, config_id=subject.config_id)
+        if subject.config_id
+        else [],
         words={
             "outcomes": OUTCOMES,
             "states": STATES,

@@ -8,7 +8,8 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.models import OracleQuestionRow, Restore, RestoreAnswer, VerdictCurrent
+from app.core.qualify.verdict import DRILL
+from app.models import OracleQuestionRow, Restore, RestoreAnswer, VerdictCurrent, VerdictRow
 
 MOST_ALIKE: Final = 6
 
@@ -41,6 +42,27 @@ def asked_alike(session: Session, *, question_sha256: str) -> list[AskedAlike]:
         AskedAlike(restore=restore, answer=row, verdict=verdict)
         for restore, row, verdict in session.execute(query)
     ]
+
+
+def drills_of_image(session: Session, *, config_id: str) -> Sequence[VerdictRow]:
+    """The newest verdicts about receipts of drills with an image; they bear on no scope of it."""
+    query = (
+        select(VerdictRow)
+        .join(VerdictCurrent, VerdictCurrent.verdict_id == VerdictRow.id)
+        .where(
+            VerdictCurrent.image_config_id == config_id,
+            VerdictCurrent.kind == "receipt",
+            VerdictCurrent.terms.contains([f"code:{DRILL}"]),
+        )
+        .order_by(VerdictCurrent.created_at.desc(), VerdictCurrent.verdict_id.desc())
+        .limit(MOST_ALIKE)
+    )
+    return session.scalars(query).all()
+
+
+def restore_of_receipt(session: Session, *, sha256: str) -> Restore | None:
+    """The restore that a receipt was written of, if it was one of ours."""
+    return session.scalars(select(Restore).where(Restore.receipt_sha256 == sha256)).one_or_none()
 
 
 def questions(session: Session, *, context_digest: str, rank_count: int) -> Sequence[OracleQuestionRow]:

@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 from app.core.qualify.document import read_document
 from app.core.qualify.extract import document_facts
 from app.core.qualify.findings import Outcome
-from app.dashboard import queries_evidence
+from app.core.qualify.rules.fault import is_drill
+from app.dashboard import queries_answers, queries_evidence
 from app.dashboard.access import ImagesVisitor
 from app.dashboard.parsed_facts import fact_groups
 from app.dashboard.proof import proof_of
@@ -54,6 +55,8 @@ def show_receipt(
         login=login,
         now=database_time(session),
         receipt=receipt,
+        drill=next((case.drill for case in facts.cases if is_drill(case)), None),
+        restore=queries_answers.restore_of_receipt(session, sha256=sha256),
         text=raw_text(raw, asked=at),
         groups=fact_groups(facts),
         chart=time_chart(facts.timings),

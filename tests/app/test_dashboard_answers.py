@@ -9,10 +9,14 @@ from fastapi.testclient import TestClient
 
 from app.accounts import service as accounts
 from app.config import Settings
+from app.core.qualify.own_receipt import InjectedFault, restore_receipt
 from app.db.session import Database
 from app.restores.service.receipt import write_receipts
 from app.web.auth import Scope
 from tests.app.asked import AskedRing
+from tests.core.test_drills import WRONG
+from tests.core.test_own_receipt import MEASURED
+from tests.core.test_own_receipt import restore as own_restore
 
 PASSWORD = "correct horse battery"
 
@@ -69,6 +73,11 @@ def test_the_page_of_a_drill_tells_the_whole_story(
     assert 'class="bar k-oracle"' in html
     assert "Question, after the service" in text
     assert 'id="retry"' not in html
+    sha256 = asked.ring.restore(drill["id"])["receipt_sha256"]
+    receipt = text_of(browser.get(f"/receipts/{sha256}").text)
+    assert "swap-pages was put in on purpose on rank 2" in receipt
+    assert f"restore {drill['id'][:8]}" in receipt
+    assert "A fault was put in on purpose: this shows that the check catches it." in receipt
 
 
 def test_the_page_of_a_right_answer(asked: AskedRing, browser: TestClient) -> None:
@@ -105,6 +114,21 @@ def test_who_is_not_asked_sees_no_question(asked: AskedRing, browser: TestClient
     html = browser.get(f"/restores/{restore['id']}").text
     assert 'id="answer"' not in html
     assert "No model answer will be asked for" in text_of(html)
+
+
+def test_an_image_shows_its_drills_apart_from_its_verdicts(asked: AskedRing, browser: TestClient) -> None:
+    receipts = (
+        own_restore(),
+        own_restore(injected_fault=InjectedFault(name="stale-batch", rank=1), answer=WRONG),
+    )
+    for one in receipts:
+        content = restore_receipt(one)
+        answer = browser.post("/api/v1/receipts", headers=asked.ring.operator_headers, content=content)
+        answer.raise_for_status()
+    text = text_of(browser.get(f"/images/{MEASURED}").text)
+    above, drills = text.split("Drills with it")
+    assert "A fault was put in on purpose" in drills
+    assert "INJECTED_FAULT" not in above
 
 
 def test_the_form_orders_a_drill(asked: AskedRing, browser: TestClient) -> None:
