@@ -31,6 +31,10 @@ DTYPE_BYTES: Final = {"float16": 2, "float32": 4}
 MOST_LINES: Final = 8192
 MOST_WORDS: Final = 7
 HEAD_DIM_STEP: Final = 64
+# What keeps the work on a rank within some hundred MiB, whoever wrote the question.
+MOST_HEADS_PER_RANK: Final = 128
+MOST_PAGE_BYTES: Final = 1 << 20
+MOST_SCORES: Final = 1 << 18
 
 _SUBJECT: Final = "oracle question"
 _WORD: Final = re.compile(r"[a-z]{1,16}")
@@ -228,6 +232,10 @@ def _check_geometry(question: OracleQuestion) -> None:
         _require(value % step == 0, name, expected=f"a multiple of {step}", found=value)
     lines = question.lines
     _require(2 <= lines <= MOST_LINES, "span_tokens", expected=f"2 … {MOST_LINES} blocks", found=lines)
+    heads = question.heads_per_rank
+    _require(heads <= MOST_HEADS_PER_RANK, "heads", expected=f"≤ {MOST_HEADS_PER_RANK} per rank", found=heads)
+    scores = heads * question.window_tokens
+    _require(scores <= MOST_SCORES, "window_tokens", expected=f"≤ {MOST_SCORES} over heads", found=scores)
     _require(question.mark_offset < block, "mark_offset", expected=f"< {block}", found=question.mark_offset)
     _require(question.needle_line < lines, "needle_line", expected=f"< {lines}", found=question.needle_line)
     _require(
@@ -235,6 +243,10 @@ def _check_geometry(question: OracleQuestion) -> None:
         "dtype",
         expected=" or ".join(DTYPE_BYTES),
         found=shown(question.dtype),
+    )
+    size = question.bytes_per_page
+    _require(
+        size <= MOST_PAGE_BYTES, "block_tokens", expected=f"≤ {MOST_PAGE_BYTES} bytes a page", found=size
     )
     _require(
         question.key_layer != question.value_layer,
