@@ -161,7 +161,7 @@ class LogReading:
                 )
         if self._kept is not None and self._kept.size == size:
             self.kept_holds = self._kept.root == self._fold.root()
-        self._wanted = [head for head in self._wanted if head.size > size]
+        self._wanted = [head for head in self._wanted if head.size != size]
 
     def _end(self) -> None:
         if self._fold.size != self._head.size:

@@ -1,0 +1,269 @@
+"""The builder: the same bytes every time, nothing half made, nothing taken that does not hold."""
+
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.bundle import archive, build, layout
+from app.core.bundle.build import Built, BundleRequest, BundleSigner, build_bundle, clear_leftovers
+from app.core.bundle.records import EXPORTED, Leaf, RowRecord, Subtree, subtrees
+from app.core.bundle.sample import Sample, nodes_of
+from app.core.errors import CoreError
+from app.core.ledger.merkle import Node
+from app.core.signature import sign
+from app.ledger.repository.views import VIEWS
+from tests.core.bundle import rig
+
+
+def _build(target: Path, sample: Sample, **changes: Any) -> Built:
+    size = len(sample.log.leaves)
+    given: dict[str, Any] = {
+        "request": BundleRequest(name=sample.signer.name, everything=True, start=0, size=size),
+        "signer": BundleSigner(
+            sign=lambda message: sign(message, seed=sample.signer.seed),
+            public=sample.signer.verifier.public,
+            ledger_vkey=sample.signer.verifier.vkey,
+        ),
+        "log": sample.log.leaves,
+        "read_receipts": lambda wanted: {one: sample.log.documents[one] for one in wanted},
+        "checkpoint": sample.checkpoint(size),
+        "previous": sample.checkpoint(sample.previous),
+        "consistency": sample.consistency(),
+        "verifier": rig.STUB,
+    }
+    return build_bundle(target, **{**given, **changes})
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    built = [_build(tmp_path / name, rig.small_sample()) for name in ("one.tar", "two.tar")]
+    assert built[0] == built[1]
+    assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes() == rig.small()
+    assert built[0].byte_count == len(rig.small())
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["one.tar", "two.tar"]
+
+
+def test_rows_may_come_in_any_order_and_receipts_from_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = rig.small_sample()
+    asked: list[Sequence[str]] = []
+
+    def read(wanted: Sequence[str]) -> dict[str, bytes]:
+        asked.append(wanted)
+        return dict(sample.log.documents)
+
+    monkeypatch.setattr(build, "_BATCH", 2)
+    reversed_rows = [replace(leaf, rows=leaf.rows[::-1]) for leaf in sample.log.leaves]
+    _build(tmp_path / "x.tar", sample, log=iter(reversed_rows), read_receipts=read)
+    assert (tmp_path / "x.tar").read_bytes() == rig.small()
+    assert [len(one) for one in asked] == [2, 1]
+    assert [one for batch in asked for one in batch] == sorted(sample.log.documents)
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    told: list[tuple[str, int]] = []
+    built = _build(tmp_path / "x.tar", rig.small_sample(), progress=lambda *said: told.append(said))
+    size = len(rig.small_sample().log.leaves)
+    assert told == [("entries", size), ("receipts", 3), ("bytes", built.byte_count)]
+
+
+@pytest.mark.parametrize("room", [0, 1, 500, 20_000, 60_000, 100_000, 200_000])
+def test_a_full_disk_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    left = [room]
+
+    def limited(write: Callable[[Any, bytes], None]) -> Callable[[Any, bytes], None]:
+        def writing(self: Any, chunk: bytes) -> None:
+            left[0] -= len(chunk)
+            if left[0] < 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            write(self, chunk)
+
+        return writing
+
+    monkeypatch.setattr(build._Spool, "write", limited(build._Spool.write))
+    monkeypatch.setattr(archive.ArchiveWriter, "_write", limited(archive.ArchiveWriter._write))
+    (tmp_path / "bundle.tar").write_bytes(b"an earlier bundle")
+    with pytest.raises(OSError, match="No space left"):
+        _build(tmp_path / "bundle.tar", rig.small_sample())
+    assert [one.name for one in tmp_path.iterdir()] == ["bundle.tar"]
+    assert (tmp_path / "bundle.tar").read_bytes() == b"an earlier bundle"
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    target = tmp_path / "bundle.tar"
+
+    class KilledError(BaseException):
+        pass
+
+    def log() -> Iterator[Leaf]:
+        yield rig.small_sample().log.leaves[0]
+        assert [one.name for one in tmp_path.iterdir()] == [".bundle.tar.unfinished"]
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        _build(target, rig.small_sample(), log=log())
+    assert not list(tmp_path.iterdir())
+    leftovers = tmp_path / ".bundle.tar.unfinished"
+    leftovers.mkdir()
+    (leftovers / "archive").write_bytes(b"half")
+    clear_leftovers(target)
+    assert not list(tmp_path.iterdir())
+    leftovers.mkdir()
+    _build(target, rig.small_sample())
+    assert [one.name for one in tmp_path.iterdir()] == ["bundle.tar"]
+
+
+def _changed_row(leaves: list[Leaf], **columns: tuple[str, str]) -> list[Leaf]:
+    leaf = next(one for one in leaves if any(row.view == "verdict" for row in one.rows))
+    first, *rest = leaf.rows
+    changed = replace(leaf, rows=(replace(first, columns={**first.columns, **columns}), *rest))
+    return [changed if one is leaf else one for one in leaves]
+
+
+def _refusals() -> dict[str, tuple[dict[str, Any], str]]:
+    sample = rig.small_sample()
+    leaves, size = sample.log.leaves, len(sample.log.leaves)
+    request = BundleRequest(name=sample.signer.name, everything=True, start=0, size=size)
+    raw = dict(sample.log.documents)
+    wrong = {digest: document + b" " for digest, document in raw.items()}
+    foreign = RowRecord(view="account", key="x", columns={})
+    return {
+        "a gap": ({"log": leaves[:3] + leaves[4:]}, "expected entry 3 next, found 4"),
+        "too few": ({"log": leaves[:-1]}, "entries as signed"),
+        "another size": ({"request": replace(request, size=size - 1)}, "as asked for"),
+        "another log": ({"request": replace(request, name="other/log")}, "as asked for"),
+        "a head of another size": ({"checkpoint": sample.checkpoint(size - 1)}, "consistency proof"),
+        "a head unsigned": ({"checkpoint": b"x"}, "checkpoint"),
+        "no proof": ({"consistency": None}, "it and a consistency proof, or neither"),
+        "a changed row": ({"log": _changed_row(leaves, outcome=("text", "incomplete"))}, "it was changed"),
+        "a missing row": ({"log": [replace(leaves[0], rows=()), *leaves[1:]]}, "every row it names"),
+        "a row of no entry": (
+            {"log": [replace(leaves[0], rows=leaves[1].rows), *leaves[1:]]},
+            "does not name",
+        ),
+        "a row twice": ({"log": [replace(leaves[0], rows=leaves[0].rows * 2), *leaves[1:]]}, "found twice"),
+        "a row of an account": ({"log": [replace(leaves[0], rows=(foreign,)), *leaves[1:]]}, "a view that"),
+        "changed bytes": ({"read_receipts": lambda wanted: wrong}, "bytes of digest"),
+        "no bytes": ({"read_receipts": lambda wanted: {}}, "found 0 bytes"),
+    }
+
+
+@pytest.mark.parametrize("name", _refusals())
+def test_what_does_not_hold_makes_no_bundle(tmp_path: Path, name: str) -> None:
+    changes, said = _refusals()[name]
+    with pytest.raises(CoreError, match=said):
+        _build(tmp_path / "bundle.tar", rig.small_sample(), **changes)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_view_with_secrets_is_exported() -> None:
+    assert VIEWS.keys() >= EXPORTED
+    assert not EXPORTED & {"account", "api_key"}
+
+
+def test_subtrees_cover_a_range_with_the_fewest_nodes() -> None:
+    assert subtrees(0, 0) == []
+    assert subtrees(0, 7) == [Node(2, 0), Node(1, 2), Node(0, 6)]
+    assert subtrees(3, 12) == [Node(0, 3), Node(2, 1), Node(2, 2)]
+    for start in range(20):
+        for end in range(start, 40):
+            covered = [
+                place
+                for node in subtrees(start, end)
+                for place in range(node.position << node.level, (node.position + 1) << node.level)
+            ]
+            assert list(range(start, end)) == covered
+
+
+def _part(sample: Sample, *, start: int, selected: Callable[[RowRecord], bool]) -> list[Leaf | Subtree]:
+    """The log from `start` on, what is before pruned."""
+    read = nodes_of(sample.log.leaf_hashes())
+    before = subtrees(0, start)
+    hashes = read(before)
+    pruned = [
+        Subtree(index=node.position << node.level, level=node.level, hashed=hashes[node]) for node in before
+    ]
+    full = [
+        replace(leaf, rows=tuple(replace(row, selected=selected(row)) for row in leaf.rows))
+        for leaf in sample.log.leaves[start:]
+    ]
+    return [*pruned, *full]
+
+
+def test_a_period_has_the_entries_of_its_range_and_the_root_of_all(tmp_path: Path) -> None:
+    """Images were registered before the range: their entries are pruned to nodes."""
+    sample = rig.small_sample()
+    size = len(sample.log.leaves)
+    request = BundleRequest(
+        name=sample.signer.name, everything=False, start=3, size=size, period_from="2026-01-01T00:00:03Z"
+    )
+    log = _part(sample, start=3, selected=lambda row: True)
+    built = _build(tmp_path / "part.tar", sample, request=request, log=log)
+    raw = (tmp_path / "part.tar").read_bytes()
+    found = rig.verify(raw, checkpoint=sample.checkpoint(size))
+    assert (rig.said(found), found.exit_code, found.counts["entries"]) == ("", 0, size - 3)
+    assert built.counts["images"] == 0
+    # A head inside what is pruned cannot be compared: that is a finding, not silence.
+    assert "nothing to compare with" in rig.said(rig.verify(raw, checkpoint=sample.checkpoint(1)))
+
+
+def test_context_is_kept_apart_from_what_was_selected(tmp_path: Path) -> None:
+    """Earlier receipts are there for judging, and stand in no table."""
+    sample = rig.small_sample()
+    size = len(sample.log.leaves)
+    request = BundleRequest(name=sample.signer.name, everything=False, start=size - 4, size=size)
+    instant = str(int(sample.log.leaves[size - 4].rows[0].text("created_at")))
+    log = _part(sample, start=0, selected=lambda row: int(row.text("created_at")) >= int(instant))
+    built = _build(tmp_path / "part.tar", sample, request=request, log=log)
+    found = rig.verify((tmp_path / "part.tar").read_bytes())
+    assert (rig.said(found), found.exit_code) == ("", 0)
+    assert 0 < built.counts["verdicts"] < found.counts["verdicts_judged"] + found.counts["verdicts_context"]
+    assert found.counts["verdicts_judged"] == built.counts["verdicts"]
+    assert built.counts["coverage"] == 3  # the matrix is the state at the end, from whatever is known
+
+
+def test_a_selection_counts_what_lies_outside_it(tmp_path: Path) -> None:
+    """Only rows about one image are given; the entries name the others."""
+    sample = rig.small_sample()
+    size, image = len(sample.log.leaves), "a1" * 32
+    request = BundleRequest(name=sample.signer.name, everything=False, start=0, size=size, images=(image,))
+
+    def about(row: RowRecord) -> bool:
+        return image in (row.columns.get("image_config_id") or ("", ""))[1] or row.view == "receipt_origin"
+
+    log = [replace(leaf, rows=tuple(row for row in leaf.rows if about(row))) for leaf in sample.log.leaves]
+    kept = {row.key for leaf in log for row in leaf.rows if row.view == "receipt"}
+    for place, leaf in enumerate(log):
+        rows = tuple(
+            row for row in leaf.rows if row.view != "receipt_origin" or row.text("receipt_sha256") in kept
+        )
+        log[place] = replace(leaf, rows=rows)
+    built = _build(tmp_path / "part.tar", sample, request=request, log=log)
+    found = rig.verify((tmp_path / "part.tar").read_bytes())
+    assert (rig.said(found), found.exit_code) == ("", 0)
+    assert found.counts["outside"] > 0
+    assert built.receipts == len(kept) == 2
+    report = rig.unpack((tmp_path / "part.tar").read_bytes())[layout.REPORT].decode()
+    assert (
+        f"<td>rows the entries name, outside the selection</td><td>{found.counts['outside']}</td>" in report
+    )
+
+
+def test_a_pruned_part_may_not_hide_the_previous_head(tmp_path: Path) -> None:
+    sample = rig.small_sample()
+    size = len(sample.log.leaves)
+    request = BundleRequest(name=sample.signer.name, everything=False, start=8, size=size)
+    assert 0 < sample.previous < 8
+    with pytest.raises(CoreError, match="a size at which no pruned part lies"):
+        _build(
+            tmp_path / "part.tar",
+            sample,
+            request=request,
+            log=_part(sample, start=8, selected=lambda row: True),
+        )

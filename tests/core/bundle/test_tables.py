@@ -1,0 +1,231 @@
+"""Tables, coverage, restore log, report and envelopes in their details."""
+
+import csv
+import io
+from datetime import timedelta
+
+import pytest
+
+from app.core.base64_text import encode_base64
+from app.core.bundle import layout
+from app.core.bundle.csv_text import csv_line, digest_text, utc_text
+from app.core.bundle.sample import ORIGIN, Sample
+from app.core.bundle.sample_log import BEGINNING, SampleLog, record
+from app.core.canonical_json import encode_canonical
+from app.core.dsse import open_envelope, parse_public_pem, public_pem, seal
+from app.core.errors import CoreError, FormatError
+from app.core.ledger.checkpoint import NoteSigner
+from app.core.signature import public_key, sign
+from tests.core.bundle import rig
+
+RESTORE = "11111111-1111-1111-1111-111111111111"
+ATTEMPT = "22222222-2222-2222-2222-222222222222"
+DEVICE = "33333333-3333-3333-3333-333333333333"
+NODE = "44444444-4444-4444-4444-444444444444"
+
+
+def _table(raw: bytes, name: str) -> list[dict[str, str]]:
+    text = rig.unpack(raw)[layout.table_path(name)].decode()
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def _bundle(log: SampleLog) -> bytes:
+    raw = rig.build(Sample(log=log, signer=NoteSigner(name=ORIGIN, seed=rig.SEED), previous=0))
+    found = rig.verify(raw)
+    assert (rig.said(found), found.exit_code) == ("", 0)
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        ("plain", "plain"),
+        ("=1+1", "'=1+1"),
+        ("+1", "'+1"),
+        ("-1", "'-1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1", "'\t=1"),
+        ("\r\n=1", '"\'\r\n=1"'),
+        ("  =1", "'  =1"),
+        ("\uff1d1", "'\uff1d1"),
+        ('say "x", y', '"say ""x"", y"'),
+        ("two\nlines", '"two\nlines"'),
+        ("Käse", "Käse"),
+        ("", ""),
+    ],
+)
+def test_cells(cell: str, text: str) -> None:
+    assert csv_line([cell, "x"]) == f"{text},x\r\n".encode()
+    ((read, last),) = csv.reader(io.StringIO(csv_line([cell, "x"]).decode(), newline=""), strict=True)
+    assert (read.removeprefix("'"), last) == (cell, "x")
+
+
+def test_digests_and_instants_are_texts() -> None:
+    assert digest_text("12" * 32) == "sha256:" + "12" * 32
+    assert digest_text("") == utc_text("") == ""
+    assert utc_text("1700000000000001") == "2023-11-14T22:13:20.000001Z"
+    for wrong in ("now", "Infinity", "9" * 40):
+        with pytest.raises(FormatError):
+            utc_text(wrong)
+
+
+def test_the_restore_log_has_a_line_per_restore_and_per_rank() -> None:
+    log, later = SampleLog(), BEGINNING + timedelta(seconds=90)
+    log.append(
+        "node-registered",
+        [
+            record("node.registration", NODE, {"id": NODE, "name": "spark-1", "created_at": log.now}),
+            record(
+                "device.registration", DEVICE, {"id": DEVICE, "node_id": NODE, "name": "gpu0", "kind": "cuda"}
+            ),
+        ],
+    )
+    order = {
+        "id": RESTORE,
+        "created_at": log.now,
+        "created_by": "ada",
+        "context_digest": "ab" * 32,
+        "rank_count": 1,
+        "span_tokens": 4096,
+    }
+    rank = {
+        "id": ATTEMPT,
+        "restore_id": RESTORE,
+        "rank": 0,
+        "number": 1,
+        "device_id": DEVICE,
+        "root_document_sha256": "cd" * 32,
+    }
+    log.append(
+        "restore-requested",
+        [
+            record("restore.order", RESTORE, {**order}),
+            record("restore.purpose", RESTORE, {"purpose": "operational", "image_config_id": "a1" * 32}),
+            record("rank_attempt.order", ATTEMPT, {**rank}),
+        ],
+    )
+    report = encode_canonical(
+        {"bytes": 4096, "objects": 3, "service_ns": 1000, "unattributed_ns": 10, "phases_ns": {"read": 990}}
+    )
+    ended = {"problem": None, "ended_at": later}
+    log.append(
+        "restore-ended",
+        [
+            record(
+                "restore.result",
+                RESTORE,
+                {"outcome": "restored", "decision": "publish", "admitted_at": log.now, **ended},
+            ),
+            record(
+                "rank_attempt.result",
+                ATTEMPT,
+                {
+                    "outcome": "restored",
+                    "state": "reported",
+                    "runtime": {"image_config_id": "a1" * 32},
+                    "claimed_at": log.now,
+                    **ended,
+                },
+            ),
+            record("rank_report", ATTEMPT, {"document": report}, document=report),
+        ],
+    )
+    raw = _bundle(log)
+    (line,) = _table(raw, "restores")
+    assert (line["restore"], line["outcome"], line["ordered_by"]) == (RESTORE, "restored", "ada")
+    assert (line["purpose"], line["image"]) == ("operational", "sha256:" + "a1" * 32)
+    assert line["ended_at"] == "2026-01-01T00:01:30.000000Z"
+    (line,) = _table(raw, "restore_ranks")
+    assert (line["node"], line["device"], line["bytes"], line["phases_ns"]) == (
+        "spark-1",
+        "gpu0",
+        "4096",
+        "read 990",
+    )
+    assert line["measured_image"] == "sha256:" + "a1" * 32
+
+
+def test_images_without_evidence_stand_in_the_matrix() -> None:
+    lines = _table(rig.small(), "coverage")
+    assert len(lines) == 3
+    (without,) = [line for line in lines if line["outcome"] == "no evidence"]
+    assert (without["image"], without["title"]) == ("sha256:" + "c3" * 32, "runtime 2")
+
+
+def test_the_report_escapes_what_people_wrote_and_refers_to_nothing() -> None:
+    log = SampleLog(by="<script>alert(1)</script>")
+    log.add_image(config_id="a1" * 32, title='<img src=x onerror="alert(1)">')
+    log.add_exception(config_id="a1" * 32, reason="<b>& 'more'", days=1)
+    page = rig.unpack(_bundle(log))[layout.REPORT].decode()
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "&lt;b&gt;&amp; &#x27;more&#x27;" in page
+    for outside in ("http:", "https:", "src=", "href=", "url(", "@import"):
+        assert outside not in page.replace("&lt;img src=x", "")
+
+
+def test_an_empty_log_is_a_bundle() -> None:
+    log = SampleLog()
+    raw = rig.build(Sample(log=log, signer=NoteSigner(name=ORIGIN, seed=rig.SEED), previous=0))
+    found = rig.verify(raw)
+    assert (rig.said(found), found.exit_code, found.counts["entries"]) == ("", 0, 0)
+
+
+KIND = "application/x"
+
+
+def _sealed(payload: bytes = b"payload") -> bytes:
+    return seal(
+        payload, payload_type=KIND, sign=lambda one: sign(one, seed=rig.SEED), public=public_key(rig.SEED)
+    )
+
+
+def test_an_envelope_opens_for_its_key_and_type_only() -> None:
+    public = public_key(rig.SEED)
+    assert open_envelope(_sealed(), payload_type=KIND, public=public, subject="x") == b"payload"
+    with pytest.raises(CoreError, match="payloadType"):
+        open_envelope(_sealed(), payload_type="application/y", public=public, subject="x")
+    with pytest.raises(CoreError, match="keyid"):
+        open_envelope(_sealed(), payload_type=KIND, public=public_key(rig.OTHER_SEED), subject="x")
+
+
+def test_every_flipped_bit_of_an_envelope_is_refused() -> None:
+    sealed, public = _sealed(), public_key(rig.SEED)
+    for place in range(len(sealed)):
+        for bit in range(8):
+            changed = bytearray(sealed)
+            changed[place] ^= 1 << bit
+            with pytest.raises(CoreError):
+                open_envelope(bytes(changed), payload_type=KIND, public=public, subject="x")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"payload"', b' "payload"'),
+        (b"==", b""),
+        (b'"signatures":[', b'"signatures":[{},'),
+        (b'"keyid"', b'"kid"'),
+        (encode_base64(b"payload").encode(), encode_base64(b"payload")[:-3].encode() + b"B=="),
+        (b'"sig"', b'"sig":"","sig"'),
+    ],
+)
+def test_an_envelope_in_another_spelling_is_refused(old: bytes, new: bytes) -> None:
+    changed = _sealed().replace(old, new, 1)
+    assert changed != _sealed()
+    with pytest.raises(CoreError):
+        open_envelope(changed, payload_type=KIND, public=public_key(rig.SEED), subject="x")
+
+
+def test_a_key_in_another_spelling_is_refused() -> None:
+    pem = public_pem(public_key(rig.SEED))
+    assert parse_public_pem(pem, subject="key") == public_key(rig.SEED)
+    for changed in (
+        pem + b"\n",
+        pem.replace(b"PUBLIC", b"PRIVATE"),
+        pem.replace(b"MCow", b"MCox"),
+        b"",
+        public_pem(bytes(32)),
+    ):
+        with pytest.raises(FormatError):
+            parse_public_pem(changed, subject="key")
