@@ -6,12 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.profile_files import LoadedContract, load_contract, load_receipt, read_document_file
+from app.cli.profile_files import (
+    LoadedContract,
+    load_contract,
+    load_receipt,
+    load_selections,
+    read_document_file,
+)
 from app.cli.profile_lines import finish, told_in_words
 from app.core.errors import FormatError, shown
 from app.core.profiles.effective import EffectiveProfile, effective_object, effective_profile
 from app.core.profiles.findings import ProfileFinding
-from app.core.profiles.folder import Receipt, check_contract
+from app.core.profiles.folder import Receipt, check_contract, pinned_findings
 from app.core.profiles.guards import RankCase, ranks_findings
 from app.core.profiles.observed import ObservedRank, observe
 from app.core.profiles.secrets import masked
@@ -36,6 +42,9 @@ def check(
     templates: TemplatesOption = None,
     receipt: ReceiptOption = None,
     site: SiteOption = None,
+    selection: Annotated[
+        list[Path] | None, typer.Option("--selection", help="A release selection that may pin; repeatable.")
+    ] = None,
     observed: Annotated[
         list[str] | None,
         typer.Option("--rank", help="RANK=FILE: a rank's environment file or container inspection."),
@@ -57,6 +66,7 @@ def check(
             only=profile,
             receipt=image,
         )
+        found += pinned_findings(loaded.contract, image, load_selections(selection or []))
         ranks = [_observed(text) for text in observed or []]
         if ranks:
             found += _guards(loaded, profile, ranks=ranks, receipt=image, site=load_site(site))

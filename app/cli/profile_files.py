@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,7 @@ from app.core.profiles.contract import Contract, read_contract
 from app.core.profiles.documents import MAX_DOCUMENT_BYTES, DocumentKind, check_size, read_profile_document
 from app.core.profiles.folder import LoadedTemplates, Receipt, load_templates
 from app.core.profiles.references import Base, Lookup, Reference, resolve, unsafe
+from app.core.profiles.release import ReleaseSelection, read_release_selection
 from app.core.profiles.template import Template, read_template_set
 
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -76,6 +77,16 @@ def load_receipt(file: Path | None) -> Receipt | None:
         read_document_file(file), subject=file.name, kind=DocumentKind.IMAGE_RECEIPT
     )
     return Receipt(value=document.value, sha256=document.sha256)
+
+
+def load_selections(files: Sequence[Path]) -> tuple[ReleaseSelection, ...]:
+    """Release selections.
+
+    Raises:
+        OSError: no such file, or not readable.
+        ProfileDocumentError: one of them is none.
+    """
+    return tuple(read_release_selection(read_document_file(one), subject=one.name) for one in files)
 
 
 def folder_lookup(contract_file: Path, *, assets: Path | None) -> Lookup:

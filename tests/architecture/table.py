@@ -362,6 +362,7 @@ REPOSITORY: Final = (
         _e("ARCHITECTURE.md", "this page"),
         _e("FORMAT.md", "bytes on disk and in documents"),
         _e("RULES.md", "every rule of judgement with its source"),
+        _e("PROFILES.md", "every check of profiles, overlays, activations and claims"),
         _e("GLOSSARY.md", "the words"),
         _e("OPERATIONS.md", "install, run, back up, repair"),
         _e("PERFORMANCE.md", "what a restore costs, measured"),

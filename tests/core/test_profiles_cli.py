@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from app.cli import cli
 from tests.core import profile_folder as made
 from tests.core import profile_rig as rig
-from tests.core.test_profiles_release import SITE
+from tests.core.test_profiles_release import SELECTION, SITE
 
 Json = dict[str, Any]
 NAME = "tp4-dcp4-sparkcache"
@@ -44,16 +44,25 @@ def test_check_of_a_whole_folder(contract: Path) -> None:
     status, document = answer("check", contract, *around)
     assert (status, document["result"], document["first_blocking"]) == (0, "pass", None)
     assert document["contract_sha256"] == rig.sha(contract.read_bytes())
-    assert codes(document) == codes(document, "not_tested") == set()
+    assert codes(document) == set()
+    assert codes(document, "not_tested") == {"DOC_UNPINNED"}
     status, output = run("check", contract, *around)
     assert status == 0
-    assert output.startswith("pass:")
+    assert output.endswith("not_applicable, 1 not_tested\n")
+
+
+def test_a_release_selection_pins_or_warns(contract: Path, tmp_path: Path) -> None:
+    file = tmp_path / "release.json"
+    file.write_bytes(rig.dump(rig.put(SELECTION, "/inputs/0/sha256", rig.sha(contract.read_bytes()))))
+    status, document = answer("check", contract, "--selection", file, "--receipt", tmp_path / "receipt.json")
+    told = {one["detail"]: one["result"] for one in document["findings"] if one["code"] == "DOC_UNPINNED"}
+    assert (status, told) == (0, {"profile contract": "pass", "image receipt": "fail"})
 
 
 def test_what_is_not_given_is_not_tested(contract: Path) -> None:
     status, document = answer("check", contract)
     assert status == 0
-    assert codes(document, "not_tested") == {"CT_PINS_HASH", "IMG_FLAGS"}
+    assert codes(document, "not_tested") == {"CT_PINS_HASH", "IMG_FLAGS", "DOC_UNPINNED"}
 
 
 def test_a_bent_template_fails_with_its_key(contract: Path) -> None:

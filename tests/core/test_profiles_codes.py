@@ -7,6 +7,7 @@ import pytest
 
 from app.core.profiles.codes import CODES, Severity
 from app.core.profiles.findings import CheckResult, blocking, finding, finding_object, overall
+from tests.data.profiles_page import PAGE, page
 
 OURS = {"DOC_FIELD"}
 # §15 gives two severities by case; the table holds the one for the first case named there.
@@ -72,3 +73,7 @@ def test_a_finding_may_carry_another_severity_than_its_code() -> None:
 def test_long_values_are_cut_in_the_document() -> None:
     told = finding_object(finding("TPL_VALUE", CheckResult.FAIL, found="x" * 1_000_000))
     assert len(str(told["found"])) < 300
+
+
+def test_the_page_of_profiles_is_made_from_the_code() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m tests.data.profiles_page"

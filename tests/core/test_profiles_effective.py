@@ -13,6 +13,7 @@ from app.core.profiles.folder import (
     Receipt,
     check_contract,
     load_templates,
+    superseded_finding,
 )
 from app.core.profiles.references import Reference
 from app.core.profiles.template import Template
@@ -191,6 +192,15 @@ def test_a_whole_folder_passes_and_says_what_it_did_not_see() -> None:
     without = check_contract(contract, lookup=lambda _: None, templates=LoadedTemplates())
     assert {one.result for one in without} <= {CheckResult.NOT_TESTED, CheckResult.PASS}
     assert "not given: image receipt" in {one.detail for one in without}
+
+
+def test_a_later_contract_for_the_same_image_is_a_warning() -> None:
+    first = made.contract()
+    later = made.contract(rig.put(made.contract_document(), "/profiles/tp4-dcp4/lifecycle", "other.md"))
+    lock = rig.put(made.contract_document(), "/image/artifact_lock_sha256", "99" * 32)
+    found = superseded_finding(first, [later, made.contract(lock)])
+    assert (found.result, found.found, found.blocks) == (CheckResult.FAIL, later.sha256, False)
+    assert superseded_finding(later, [later]).result is CheckResult.PASS
 
 
 def test_a_broken_template_is_a_finding_of_the_folder() -> None:

@@ -3,7 +3,7 @@
 Whoever reads files hands in a ``Lookup``. What is not there is named by the checks that need it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.core.canonical_json import ExactValue
@@ -16,6 +16,7 @@ from app.core.profiles.findings import CheckResult, ProfileFinding, finding
 from app.core.profiles.image_receipt import image_receipt_findings
 from app.core.profiles.profile_entry import ProfileEntry
 from app.core.profiles.references import Lookup, Reference
+from app.core.profiles.release import ReleaseSelection, unpinned_finding
 from app.core.profiles.template import Template, read_template
 
 
@@ -79,6 +80,36 @@ def check_contract(
         found.extend(_profile_findings(effective, contract, lookup))
     found.extend(_receipt_findings(contract, names, receipt))
     return tuple(dict.fromkeys(found))
+
+
+def superseded_finding(contract: Contract, newer: Sequence[Contract]) -> ProfileFinding:
+    """CT_VERSION_SUPERSEDED: no other contract for the same image came later (§18.16).
+
+    Args: newer: contracts registered after this one; the same image is the same pinned artifact lock.
+    """
+    pinned = contract.image.artifact_lock_sha256
+    later = [one for one in newer if one.image.artifact_lock_sha256 == pinned]
+    others = [one.sha256 for one in later if one.sha256 != contract.sha256]
+    return finding(
+        "CT_VERSION_SUPERSEDED",
+        CheckResult.FAIL if others else CheckResult.PASS,
+        expected="no later contract for the same artifact lock",
+        found=", ".join(others),
+        document_sha256=contract.sha256,
+    )
+
+
+def pinned_findings(
+    contract: Contract, receipt: Receipt | None, selections: tuple[ReleaseSelection, ...]
+) -> tuple[ProfileFinding, ...]:
+    """DOC_UNPINNED of contract and image receipt; not tested without a release selection."""
+    documents = [("profile contract", contract.sha256)]
+    if receipt is not None and receipt.sha256 is not None:
+        documents.append(("image receipt", receipt.sha256))
+    if not selections:
+        detail = "not given: release selection"
+        return (finding("DOC_UNPINNED", CheckResult.NOT_TESTED, detail=detail),)
+    return tuple(unpinned_finding(digest, name=name, selections=selections) for name, digest in documents)
 
 
 def _read(entry: ProfileEntry, lookup: Lookup) -> Template | None:

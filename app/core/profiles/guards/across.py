@@ -9,7 +9,7 @@ from app.core.profiles.namespace import IMAGE_ID, ranks_finding
 
 
 def across_findings(cases: Sequence[RankCase]) -> Iterator[ProfileFinding]:
-    """NS_RANKS_DIFFER, REN_RANK_ENV_REUSED, IMG_ID_MISMATCH and FAB_PLAN_MISSING over all given ranks."""
+    """NS_RANKS_DIFFER, REN_RANK_ENV_REUSED, IMG_ID_MISMATCH and FAB_… over all given ranks."""
     if not cases:
         return
     numbered = dict(enumerate(cases))
@@ -20,7 +20,7 @@ def across_findings(cases: Sequence[RankCase]) -> Iterator[ProfileFinding]:
     yield ranks_finding(names)
     yield _reused(cases)
     yield from (_image(case) for case in cases)
-    yield _fabric(cases[0])
+    yield from _fabric(cases[0])
 
 
 def _reused(cases: Sequence[RankCase]) -> ProfileFinding:
@@ -62,8 +62,10 @@ def _image(case: RankCase) -> ProfileFinding:
     )
 
 
-def _fabric(case: RankCase) -> ProfileFinding:
-    """§18.16: no condition of a fabric plan is published, so one is never passed or failed here."""
-    if case.entry.decode_context_parallel_size != 4:
-        return finding("FAB_PLAN_MISSING", CheckResult.NOT_APPLICABLE, detail="not DCP4")
-    return finding("FAB_PLAN_MISSING", CheckResult.NOT_TESTED, detail="not given: registered fabric plan")
+def _fabric(case: RankCase) -> Iterator[ProfileFinding]:
+    """§18.16: the fields of a fabric plan are not published, so none is passed or failed here."""
+    for code in ("FAB_PLAN_MISSING", "FAB_QP_COUNT", "FAB_ROUTES", "FAB_DOMAIN", "FAB_MARKERS"):
+        if case.entry.decode_context_parallel_size == 4:
+            yield finding(code, CheckResult.NOT_TESTED, detail="not given: registered fabric plan")
+        else:
+            yield finding(code, CheckResult.NOT_APPLICABLE, detail="not DCP4")
