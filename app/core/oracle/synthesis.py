@@ -103,7 +103,7 @@ def least_bytes(dtype: str = _DTYPE) -> int:
     return minimum_bytes(beside=oracle_layers(dtype))
 
 
-def oracle_layers(dtype: str) -> tuple[PageLayer, ...]:
+def oracle_layers(dtype: str = _DTYPE) -> tuple[PageLayer, ...]:
     """The layers with keys and values, as they stand in a layout.
 
     Raises:
