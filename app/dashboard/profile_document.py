@@ -11,7 +11,7 @@ from app.core.profiles.documents import DocumentKind
 from app.core.profiles.findings import ProfileFinding
 from app.core.profiles.overlay_document import parse_overlay_check
 from app.dashboard.access import ProfilesVisitor
-from app.dashboard.checks_view import Checks, checks_of
+from app.dashboard.checks_view import Checks, checks_of, short_digests
 from app.dashboard.profile_documents import Digest
 from app.dashboard.raw_lines import document_text
 from app.dashboard.raw_text import anchor_of
@@ -52,6 +52,7 @@ def show_document(
         document=document,
         text=document_text(raw, is_json=is_json, asked=at),
         anchor=anchor_of,
+        cut=short_digests,
         pinned_by=pins_of(session, sha256=sha256),
         claims=claims_about(session, subject_sha256=sha256),
         **_said(session, document, raw),

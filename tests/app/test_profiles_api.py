@@ -254,8 +254,8 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(client: TestClient, 
         answer = client.post(rows.DOCUMENTS, headers=headers, content=pieces)
         assert (answer.status_code, answer.json()["code"]) == (413, "content-too-large")
     operator = ProfileApi(client, key=keys["operator"])
-    large = rig.dump({"schema": "sparkring-glm53-spark-mtp3-mesh/v1", "filler": "x" * (9 << 20)})
-    assert client.post(rows.DOCUMENTS, headers=operator.headers, content=large).status_code == 201
+    large = b"#" * (9 << 20) + b"\nA=1\n"
+    assert operator.add(rows.Paper(raw=large, path="large.env", kind="template")).status_code == 201
     assert operator.post("/activations/judge", large).status_code == 413
 
 

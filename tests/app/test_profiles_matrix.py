@@ -231,3 +231,46 @@ def test_an_activation_that_came_malformed_as_a_receipt_breaks_no_list(api: Prof
     assert len(listed["activations"]) == 3
     assert api.get("").status_code == api.get("/namespaces").status_code == 200
     assert api.get(CACHED).status_code == 200
+
+
+def outcome(api: ProfileApi, sha256: str) -> str:
+    answer = api.client.get(f"/api/v1/receipts/{sha256}", headers=api.headers).json()
+    return next(one["outcome"] for one in answer["verdicts"] if one["kind"] == "receipt")  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("way", ["profiles", "receipts"])
+def test_a_claim_acts_on_verdicts_whichever_way_it_comes(api: ProfileApi, way: str) -> None:
+    activation = rows.activation()
+    before = outcome(api, activation.sha256)
+    amended = rows.claim(activation, state="amended", at="2026-11-30T10:00:00Z")
+    withdrawn = rows.claim(activation, state="withdrawn", at="2026-11-30T11:00:00Z")
+    for paper in (amended, withdrawn):
+        if way == "profiles":
+            assert api.add(paper).json()["is_evidence"]
+        else:
+            api.client.post("/api/v1/receipts", headers=api.headers, content=paper.raw).raise_for_status()
+        if paper is amended:
+            assert outcome(api, activation.sha256) == before, "amended changes no result"
+    claims = api.get("/claims").json()
+    assert {one["state"]: one["stands"] for one in claims["claims"]} == {"amended": False, "withdrawn": True}
+    assert claims["total"]["count"] == 2
+    about = api.get("/claims", subject=activation.sha256).json()["claims"]
+    assert [one["sha256"] for one in about] == [withdrawn.sha256, amended.sha256]
+    assert api.get("/claims", subject="0" * 64).json()["claims"] == []
+    judged = api.get(f"/activations/{activation.sha256}").json()
+    assert judged["result"] == "pass", "the receipt's own result stays"
+    told = {one["code"]: (one["result"], one["severity"]) for one in judged["findings"]}
+    assert told["CLM_WITHDRAWN"] == ("fail", "W")
+    evidence = line(api.get(""), profile="tp4-dcp4-sparkcache")["evidence"]
+    assert "activation receipt: pass; claimed: withdrawn" in {one["says"] for one in evidence}
+    wanted = {"kind": "receipt", "code": "CLAIM_SUPERSEDED"}
+    verdicts = api.client.get("/api/v1/verdicts", headers=api.headers, params=wanted).json()["verdicts"]
+    assert {one["receipt_sha256"] for one in verdicts} == {activation.sha256}
+
+
+def test_a_claim_that_came_malformed_as_a_receipt_is_listed_as_none(api: ProfileApi) -> None:
+    raw = rig.dump({"schema": "sparkgate-claim/v1", "state": "maybe"})
+    api.client.post("/api/v1/receipts", headers=api.headers, content=raw).raise_for_status()
+    (claim,) = api.get("/claims").json()["claims"]
+    assert (claim["state"], claim["effect"]) == (None, "nothing: it is no claim in form")
+    assert claim["findings"][0]["result"] == "fail"

@@ -1,7 +1,7 @@
 """Activations judged: those that are stored, and bytes that are not."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sqlalchemy.orm import Session
@@ -10,6 +10,7 @@ from app.core.digest import sha256
 from app.core.errors import DocumentError
 from app.core.profiles.activation import ActivationJudgement, is_pinned, judge_activation
 from app.core.profiles.activation_terms import RuleSet
+from app.core.profiles.claim import claim_findings
 from app.core.profiles.contract import Contract
 from app.core.profiles.documents import DocumentKind, ProfileDocument, read_profile_document
 from app.core.profiles.findings import CheckResult, ProfileFinding, finding, overall
@@ -17,6 +18,7 @@ from app.core.profiles.release import read_release_selection
 from app.core.qualify.keys import word
 from app.errors import NotFound
 from app.profiles import repository
+from app.profiles.service.claims import standing_about
 from app.profiles.service.contracts import get_contract, text_of
 from app.profiles.service.documents import offences, refusal
 from app.profiles.service.keys import PINS
@@ -71,7 +73,9 @@ def judge_bytes(
 
 
 def judge_stored(session: Session, *, sha256: str, contract_sha256: str | None = None) -> JudgedActivation:
-    """Judge a stored activation by all rules; one that cannot be read fails by what is wrong with it.
+    """Judge a stored activation by all rules, and by what claims say of it.
+
+    One that cannot be read fails by what is wrong with it.
 
     Raises:
         NotFound: no activation has this digest; the contract that is asked for is not stored.
@@ -79,8 +83,10 @@ def judge_stored(session: Session, *, sha256: str, contract_sha256: str | None =
     stored = get_document(session, sha256=sha256, kind=DocumentKind.ACTIVATION)
     wanted = None if contract_sha256 is None else get_contract(session, sha256=contract_sha256)
     raw = raw_bytes(session, sha256=sha256)
+    said = claim_findings(standing_about(session, sha256=sha256))
     try:
-        return _judged(session, raw, contract=wanted, pinned=None, rules=RuleSet.STRICT)
+        judged = _judged(session, raw, contract=wanted, pinned=None, rules=RuleSet.STRICT)
+        return replace(judged, findings=(*judged.findings, *said))
     except DocumentError as error:
         return JudgedActivation(
             sha256=sha256,
@@ -91,7 +97,7 @@ def judge_stored(session: Session, *, sha256: str, contract_sha256: str | None =
             schema=stored.schema_name,
             profile=None,
             judgement=None,
-            findings=offences(error),
+            findings=(*offences(error), *said),
         )
 
 

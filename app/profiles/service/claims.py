@@ -8,6 +8,7 @@ from typing import Final
 from sqlalchemy.orm import Session
 
 from app.core.errors import DocumentError
+from app.core.profiles.claim import claim_findings
 from app.core.profiles.documents import DocumentKind
 from app.core.profiles.findings import ProfileFinding
 from app.core.qualify.claim import Claim, ClaimState, parse_claim, standing_claims
@@ -78,11 +79,18 @@ def claims_about(session: Session, *, subject_sha256: str) -> list[StoredClaim]:
     return sorted(stored, key=lambda one: (one.created_at, one.sha256), reverse=True)
 
 
+def standing_about(session: Session, *, sha256: str) -> tuple[Claim, ...]:
+    """Of the claims about a document the newest for each place."""
+    found = related.by_key(session, keys=[word("claim", sha256)], most=MOST_CLAIMS)
+    claims = _read(session, digests=found).values()
+    return standing_claims(one for one in claims if isinstance(one, Claim))
+
+
 def _stored(session: Session, documents: Iterable[StoredDocument]) -> list[StoredClaim]:
     listed = list(documents)
     read = _read(session, digests=[one.sha256 for one in listed])
     subjects = {one.subject_sha256 for one in read.values() if isinstance(one, Claim)}
-    standing = {claim.sha256 for subject in subjects for claim in _standing(session, subject=subject)}
+    standing = {one.sha256 for subject in subjects for one in standing_about(session, sha256=subject)}
     stored = {subject for subject in subjects if _is_stored(session, sha256=subject)}
     claims = []
     for document in listed:
@@ -94,16 +102,10 @@ def _stored(session: Session, documents: Iterable[StoredDocument]) -> list[Store
                 claim=claim,
                 subject_is_stored=claim is not None and claim.subject_sha256 in stored,
                 stands=document.sha256 in standing,
-                findings=() if isinstance(found, Claim) else offences(found),
+                findings=claim_findings([found]) if isinstance(found, Claim) else offences(found),
             )
         )
     return claims
-
-
-def _standing(session: Session, *, subject: str) -> tuple[Claim, ...]:
-    found = related.by_key(session, keys=[word("claim", subject)], most=MOST_CLAIMS)
-    claims = _read(session, digests=found).values()
-    return standing_claims(one for one in claims if isinstance(one, Claim))
 
 
 def _read(session: Session, *, digests: Iterable[str]) -> dict[str, Claim | DocumentError]:

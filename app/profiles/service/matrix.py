@@ -1,7 +1,7 @@
 """The matrix of TP, DCP and cache over stored contracts, with the documents behind every word of it."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from sqlalchemy.orm import Session
@@ -10,7 +10,7 @@ from app.core.digest import Digest
 from app.core.errors import DocumentError
 from app.core.profiles.contract import Contract
 from app.core.profiles.documents import DocumentKind, ProfileDocument
-from app.core.profiles.matrix import ActivationEvidence, Around, MatrixRow, matrix_rows
+from app.core.profiles.matrix import ActivationEvidence, Around, Evidence, MatrixRow, matrix_rows
 from app.core.profiles.release import (
     CatalogEntry,
     Publication,
@@ -19,9 +19,11 @@ from app.core.profiles.release import (
     read_publication,
     read_release_selection,
 )
+from app.core.qualify.claim import Claim
 from app.core.qualify.keys import word
 from app.profiles import repository
 from app.profiles.service.activations import activations_of, judge_stored
+from app.profiles.service.claims import standing_about
 from app.profiles.service.contracts import text_of
 from app.profiles.service.keys import DEPLOYS
 from app.profiles.service.parsed import read_many
@@ -54,8 +56,20 @@ def matrix_of(session: Session, *, contracts: Sequence[Contract]) -> Matrix:
         selections=_newest(session, DocumentKind.RELEASE_SELECTION, read_release_selection, MOST_SELECTIONS),
         activations=activations,
     )
-    rows = tuple(row for contract in contracts for row in matrix_rows(contract, around=around))
-    return Matrix(rows=rows, is_complete=is_complete)
+    rows = (row for contract in contracts for row in matrix_rows(contract, around=around))
+    claimed = {str(one.sha256): standing_about(session, sha256=one.sha256) for one in activations}
+    return Matrix(rows=tuple(_with_claims(row, claimed) for row in rows), is_complete=is_complete)
+
+
+def _with_claims(row: MatrixRow, claimed: Mapping[str, Sequence[Claim]]) -> MatrixRow:
+    """An activation somebody took back is not told of without saying so."""
+    evidence = (_told(one, claimed.get(one.sha256, ())) for one in row.evidence)
+    return replace(row, evidence=tuple(evidence))
+
+
+def _told(one: Evidence, claims: Sequence[Claim]) -> Evidence:
+    said = ", ".join(dict.fromkeys(claim.state.value for claim in claims))
+    return replace(one, says=f"{one.says}; claimed: {said}") if said else one
 
 
 def _deployments(session: Session, contracts: Iterable[Contract]) -> list[CatalogEntry]:
