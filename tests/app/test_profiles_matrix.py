@@ -263,7 +263,7 @@ def test_a_claim_acts_on_verdicts_whichever_way_it_comes(api: ProfileApi, way: s
     assert told["CLM_WITHDRAWN"] == ("fail", "W")
     evidence = line(api.get(""), profile="tp4-dcp4-sparkcache")["evidence"]
     assert "activation receipt: pass; claimed: withdrawn" in {one["says"] for one in evidence}
-    wanted = {"kind": "receipt", "code": "CLAIM_SUPERSEDED"}
+    wanted = {"kind": "receipt", "code": "CLAIM_WITHDRAWN"}
     verdicts = api.client.get("/api/v1/verdicts", headers=api.headers, params=wanted).json()["verdicts"]
     assert {one["receipt_sha256"] for one in verdicts} == {activation.sha256}
 
