@@ -16,10 +16,10 @@ COMPILE := $(CURDIR)/$(BIN)/uv pip compile --universal --python-version 3.11 --g
 	--no-emit-index-url --no-emit-find-links --no-header --quiet $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test lint lock bench soak clean
+.PHONY: help install up test lint lock bench gpu-check soak clean
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
 
 install: $(DEV) ## Prepare .venv with everything, checks included
 
@@ -41,6 +41,10 @@ lock: $(DEV) ## Write the locks anew (UPGRADE=--upgrade for newer versions)
 
 bench: $(DEV) ## Measure (BENCH=restore JSON=FILE); docs/PERFORMANCE.md says what
 	@$(BIN)/python -m tests.bench.$(BENCH) $(if $(JSON),--json $(JSON)) $(ARGS)
+
+# On a GPU box nothing of this project is installed: numpy, cupy, pytest and hypothesis of any Python do.
+gpu-check: ## Prove and measure the CUDA device (JSON=FILE, ARGS=--quick); without a GPU it says so and leaves with 3
+	@$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) -m tests.gpu.check $(if $(JSON),--json $(JSON)) $(ARGS)
 
 soak: $(DEV) ## 100 restores in one process; ARGS=kill-points: every process killed at every message; ARGS=contract: the API searched
 	@$(if $(filter contract,$(ARGS)),SPARKGATE_CONTRACT_EXAMPLES=50) $(BIN)/python -m $(if $(filter contract,$(ARGS)),\

@@ -13,6 +13,7 @@ from app.core.restore.host_device import HostDevice
 from app.core.restore.plan import CopySpan
 from app.core.store.snapshot import PageGroup, PageLayer, PageLayout, ReusePolicy, layer_spans
 from workers.gpu.cuda_device import CudaDevice
+from workers.gpu.driver import Driver
 
 from .compiled import COMPILER, run_compiled
 from .stream_model import UNIFIED, Eager, Lazy, ModelDriver, Seeded
@@ -94,17 +95,24 @@ def _over_model(*, new_driver: Callable[[], ModelDriver], **fixed: Any) -> Calla
     return make
 
 
-def _on_gpu(name: str, **options: Any) -> CudaDevice:
-    """The real one; where there is none the test is skipped, or fails if a GPU is required."""
+def open_driver_or_skip() -> Driver:
+    """The first GPU; where there is none the test is skipped, or fails if a GPU is required."""
     try:
         from workers.gpu.cupy_driver import CupyDriver
 
-        driver = CupyDriver()
+        return CupyDriver()
     except DeviceError as error:
         if os.environ.get(REQUIRE_GPU) == "1":
             raise
         pytest.skip(f"a GPU: {error}")
-    return CudaDevice(name, driver=driver, **options)
+
+
+def _on_gpu(name: str, **options: Any) -> CudaDevice:
+    return CudaDevice(name, driver=open_driver_or_skip(), **options)
+
+
+def _mapped_on_gpu(name: str, **options: Any) -> CudaDevice:
+    return _on_gpu(name, **{"mode": ArenaMode.MAPPED} | options)
 
 
 def _compiled(name: str, **options: Any) -> CudaDevice:
@@ -122,5 +130,7 @@ MODELS: Final = (
     Kind(name="forced-mapped", make=_over_model(new_driver=ModelDriver, mode=ArenaMode.MAPPED)),
     Kind(name="compiled", make=_compiled),
 )
-GPU: Final = Kind(name="gpu", make=_on_gpu)
-KINDS: Final = (HOST, *MODELS, GPU)
+GPU_ID: Final = "real-gpu"
+GPU: Final = Kind(name=GPU_ID, make=_on_gpu)
+GPUS: Final = (GPU, Kind(name=f"{GPU_ID}-mapped", make=_mapped_on_gpu))
+KINDS: Final = (HOST, *MODELS, *GPUS)

@@ -17,11 +17,11 @@ from app.core.store.snapshot import PageLayout
 from tests.core.rig import BUFFER_BYTES, Vector, flip_byte, opened, restore
 from workers.gpu.cuda_device import CudaDevice, StreamProducer
 
-from .cases import GPU, MODELS, Kind
+from .cases import GPUS, MODELS, Kind
 from .stores import Stored, stored_snapshot
 from .stream_model import Eager, Lazy, ModelDriver, Schedule, Seeded
 
-CUDA = [*MODELS, GPU]
+CUDA = [*MODELS, *GPUS]
 
 
 class SteppedBuffers(BufferPool):
