@@ -225,7 +225,9 @@ def test_an_auditor_reads_everything_and_changes_nothing_but_exports_and_own_key
     changing = {line for line in allowed if not line.startswith("GET ")}
     exports = {line for line in changing if "/evidence" in line}
     own = {"POST /api/v1/keys", "DELETE /api/v1/keys/{key_id}", "POST /login", "POST /logout"}
-    assert changing - exports == own
+    # They take bytes in to say something of them, and keep nothing.
+    asking = {line for line in changing if line.endswith(("/drift", "/activations/judge"))}
+    assert changing - exports - asking == own
     hidden = {line for line in (API | PAGES).keys() - allowed if line.startswith("GET ")}
     assert {(API | PAGES)[line] for line in hidden} <= {"admin", NODE_OWN}
 
