@@ -20,6 +20,10 @@ import pytest
 from app.embedded import DatabaseUrls, EmbeddedPostgres, EmbeddedValkey, create_database, make_home
 from app.processes import read_stat, reap_leftovers, write_private
 
+# As in rank workers: the tests of a run share the cores, threads of linear algebra would wait for each other.
+# Read when NumPy is imported, which nothing above does.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 _FOLDER = "sparkgate-tests-"
 _HOME = pytest.StashKey[Path]()
 _SERVERS = pytest.StashKey[list[EmbeddedPostgres | EmbeddedValkey]]()  # Popen warns when let go while it runs

@@ -61,7 +61,7 @@ def test_the_needle_is_found_and_any_rank_removed_zeroed_or_swapped_is_noticed(s
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_control_answers_its_own_word(seed: int) -> None:
     question = question_of(seed)
-    for word in ("red", "blue", "green"):
+    for word in ("red", "blue"):
         partials = {
             rank: recomputed_logits(np, question=question, rank=rank, word=word) for rank in range(RANKS)
         }
@@ -81,7 +81,7 @@ def test_the_fast_way_is_the_slow_and_obvious_one(seed: int) -> None:
     assert all(abs(found[word] - slow.logits[word]) < SLACK for word in question.words)
 
 
-@pytest.mark.parametrize("seed", SEEDS[:25])
+@pytest.mark.parametrize("seed", SEEDS[:10])
 def test_any_two_pages_swapped_and_any_page_of_another_are_noticed(seed: int) -> None:
     """One rank alone suffices: less than a quarter of a vote may be missing from all of them."""
     question = question_of(seed)
