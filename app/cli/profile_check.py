@@ -1,6 +1,7 @@
 """``sparkgate profile check`` and ``effective``: a contract with its files, and one profile resolved."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from app.cli.profile_files import (
 )
 from app.cli.profile_lines import finish, told_in_words
 from app.core.errors import FormatError, shown
+from app.core.profiles.budget import MEMORY_FLOOR_BYTES
 from app.core.profiles.effective import EffectiveProfile, effective_object, effective_profile
 from app.core.profiles.findings import ProfileFinding
 from app.core.profiles.folder import Receipt, check_contract, pinned_findings
@@ -49,6 +51,10 @@ def check(
         list[str] | None,
         typer.Option("--rank", help="RANK=FILE: a rank's environment file or container inspection."),
     ] = None,
+    available: Annotated[
+        list[str] | None, typer.Option("--available", help="RANK=BYTES of memory that is free there.")
+    ] = None,
+    floor: Annotated[int, typer.Option("--floor", help="Bytes that must be free.")] = MEMORY_FLOOR_BYTES,
     everything: Annotated[bool, typer.Option("--all", help="Print passed checks too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -69,7 +75,13 @@ def check(
         found += pinned_findings(loaded.contract, image, load_selections(selection or []))
         ranks = [_observed(text) for text in observed or []]
         if ranks:
-            found += _guards(loaded, profile, ranks=ranks, receipt=image, site=load_site(site))
+            free = dict(_free_bytes(text) for text in available or [])
+            found += _guards(
+                loaded,
+                profile,
+                ranks=ranks,
+                around=_Around(receipt=image, site=load_site(site), free=free, floor=floor),
+            )
         head = {"file": str(contract), "contract_sha256": loaded.contract.sha256, "profile": profile}
         finish(head, found, as_json=as_json, all_of_them=everything)
 
@@ -110,13 +122,25 @@ def _observed(text: str) -> ObservedRank:
     return observe(read_document_file(path), name=path.name, rank=int(number))
 
 
+def _free_bytes(text: str) -> tuple[int, int]:
+    rank, equals, size = text.partition("=")
+    if not equals or not all(part.isascii() and part.isdecimal() and len(part) < 19 for part in (rank, size)):
+        raise FormatError("--available", expected="RANK=BYTES, such as 0=110000000000", found=shown(text))
+    return int(rank), int(size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Around:
+    """What stands beside the ranks; ``free`` is bytes by rank."""
+
+    receipt: Receipt | None
+    site: Site | None
+    free: dict[int, int]
+    floor: int
+
+
 def _guards(
-    loaded: LoadedContract,
-    profile: str | None,
-    *,
-    ranks: list[ObservedRank],
-    receipt: Receipt | None,
-    site: Site | None,
+    loaded: LoadedContract, profile: str | None, *, ranks: list[ObservedRank], around: _Around
 ) -> tuple[ProfileFinding, ...]:
     if profile is None:
         raise FormatError("--rank", expected="--profile, the profile the ranks should run", found="none")
@@ -126,9 +150,11 @@ def _guards(
             contract=loaded.contract,
             effective=resolved,
             observed=one,
-            receipt=receipt.value if receipt is not None else None,
-            image_id=receipt_image_id(receipt),
-            diagnostic_namespace=site.diagnostic_namespace if site is not None else None,
+            receipt=around.receipt.value if around.receipt is not None else None,
+            image_id=receipt_image_id(around.receipt),
+            diagnostic_namespace=around.site.diagnostic_namespace if around.site is not None else None,
+            available_bytes=around.free.get(one.rank) if one.rank is not None else None,
+            memory_floor_bytes=around.floor,
         )
         for one in ranks
     ]

@@ -155,6 +155,32 @@ def test_guards_of_ranks(contract: Path, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("options", "failed"),
+    [
+        (["--available", "0=1"], {"MEM_GATE"}),
+        (["--available", "0=103079215104"], set()),
+        (["--available", "0=5", "--floor", "5"], set()),
+        (["--available", "1=1"], set()),
+    ],
+)
+def test_the_memory_gate(contract: Path, tmp_path: Path, options: list[str], failed: set[str]) -> None:
+    (tmp_path / "r.env").write_bytes(made.env_text(made.rank_values(NAME)))
+    receipt = ["--receipt", tmp_path / "receipt.json"]
+    arguments = ["--profile", NAME, "--rank", f"0={tmp_path / 'r.env'}", *options, *receipt]
+    assert codes(answer("check", contract, *arguments)[1]) == failed
+    assert answer("check", contract, *arguments, "--available", "x")[0] == 2
+
+
+def test_a_contract_folder_of_another_name(contract: Path) -> None:
+    moved = contract.parent.rename(contract.parents[1] / "profile-contract") / contract.name
+    (moved.parents[1] / "profiles").mkdir()
+    status, document = answer("check", moved)
+    assert (status, codes(document)) == (0, set())
+    lock = [one for one in document["findings"] if one["code"] == "CT_LOCK_HASH"]
+    assert [one["result"] for one in lock] == ["pass"]
+
+
 @pytest.mark.parametrize("option", ["x=rank.env", "rank.env", "99999=rank.env"])
 def test_a_rank_is_a_number_and_a_file(contract: Path, option: str) -> None:
     assert answer("check", contract, "--profile", NAME, "--rank", option)[0] == 2

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from app.core.profiles.contract import read_contract, references
 from app.core.profiles.documents import (
     MAX_DOCUMENT_BYTES,
+    SCHEMAS,
     DocumentKind,
     ProfileDocumentError,
     check_size,
@@ -204,9 +205,7 @@ def test_any_bytes_are_a_document_or_a_refusal(raw: bytes, name: str) -> None:
     assert codes
 
 
-@given(
-    kind=st.sampled_from(["sparkring-r33-profile-contract/v1", "sparkring-release-selection/v1"]), body=JSON
-)
+@given(kind=st.sampled_from(list(SCHEMAS)), body=JSON)
 def test_any_json_below_a_schema_is_a_document_or_a_refusal(kind: str, body: Any) -> None:
     members = body if isinstance(body, dict) else {"body": body}
     pointer = ""

@@ -194,6 +194,18 @@ def test_a_whole_folder_passes_and_says_what_it_did_not_see() -> None:
     assert "not given: image receipt" in {one.detail for one in without}
 
 
+@pytest.mark.parametrize(
+    ("path", "code"), [("placement.so", "GUARD_NATIVE"), ("snapshot.so", "GUARD_NATIVE")]
+)
+def test_a_receipt_without_the_contracts_libraries_is_told(path: str, code: str) -> None:
+    contract, receipt = made.contract(), made.receipt()
+    receipt["verification"]["checked_files"][f"/opt/sparkring/lib/{path}"] = "ff" * 32
+    templates = load_templates(contract, lookup=look_up)
+    findings = check_contract(contract, lookup=look_up, templates=templates, receipt=Receipt(value=receipt))
+    assert [one.code for one in blocking(findings)] == [code]
+    assert path in blocking(findings)[0].detail
+
+
 def test_a_later_contract_for_the_same_image_is_a_warning() -> None:
     first = made.contract()
     later = made.contract(rig.put(made.contract_document(), "/profiles/tp4-dcp4/lifecycle", "other.md"))

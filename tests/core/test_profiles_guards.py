@@ -330,6 +330,7 @@ def test_graphs_of_two_nodes_are_left_open() -> None:
 def test_memory_below_the_floor_fails() -> None:
     code = ("MEM_GATE", "")
     assert code in failing("tp4-dcp4", {}, available_bytes=96 * 2**30 - 1)
+    assert code not in failing("tp4-dcp4", {}, available_bytes=7, memory_floor_bytes=7)
     assert code not in failing("tp4-dcp4", {}, available_bytes=96 * 2**30)
 
 

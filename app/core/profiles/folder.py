@@ -13,6 +13,7 @@ from app.core.profiles.documents import ProfileDocumentError
 from app.core.profiles.effective import EffectiveProfile, effective_profile
 from app.core.profiles.entry_checks import entry_findings
 from app.core.profiles.findings import CheckResult, ProfileFinding, finding
+from app.core.profiles.guards.native import native_findings
 from app.core.profiles.image_receipt import image_receipt_findings
 from app.core.profiles.profile_entry import ProfileEntry
 from app.core.profiles.references import Lookup, Reference
@@ -78,7 +79,7 @@ def check_contract(
     found: list[ProfileFinding] = list(templates.findings)
     for effective in resolved:
         found.extend(_profile_findings(effective, contract, lookup))
-    found.extend(_receipt_findings(contract, names, receipt))
+    found.extend(_receipt_findings(contract, [one.entry for one in resolved], receipt))
     return tuple(dict.fromkeys(found))
 
 
@@ -132,12 +133,14 @@ def _profile_findings(
 
 
 def _receipt_findings(
-    contract: Contract, names: list[str], receipt: Receipt | None
+    contract: Contract, entries: list[ProfileEntry], receipt: Receipt | None
 ) -> Iterator[ProfileFinding]:
     if receipt is None:
         yield finding("IMG_FLAGS", CheckResult.NOT_TESTED, detail="not given: image receipt")
         return
-    for name in names:
+    for entry in entries:
         yield from image_receipt_findings(
-            receipt.value, contract=contract, profile=name, document_sha256=receipt.sha256
+            receipt.value, contract=contract, profile=entry.name, document_sha256=receipt.sha256
         )
+        if entry.sparkcache:
+            yield from native_findings(contract, entry, receipt=receipt.value, document_sha256=receipt.sha256)

@@ -10,6 +10,7 @@ from app.core.errors import FormatError
 from app.core.profiles.budget import buffer_finding, memory_finding, number
 from app.core.profiles.findings import CheckResult, ProfileFinding
 from app.core.profiles.guards.case import RankCase
+from app.core.profiles.guards.native import native_findings
 from app.core.profiles.namespace import SAFE_NAME, derive_namespace, derived_finding, isolated_finding
 
 NAMESPACE_VARIABLE: Final = "SPARKCACHE_CACHE_NAMESPACE"
@@ -45,9 +46,8 @@ def cache_findings(case: RankCase) -> Iterator[ProfileFinding]:
     yield from _mode(case) if case.entry.sparkcache else _off(case)
     yield from _capacity(case)
     yield from _native(case)
-    yield from _lease(case)
     yield buffer_finding(case.environment, case.entry, rank=case.observed.rank)
-    yield memory_finding(case.available_bytes, rank=case.observed.rank)
+    yield memory_finding(case.available_bytes, floor_bytes=case.memory_floor_bytes, rank=case.observed.rank)
     yield from _namespace(case)
 
 
@@ -131,47 +131,19 @@ def _unreadable(case: RankCase, error: FormatError) -> ProfileFinding:
 
 
 def _native(case: RankCase) -> Iterator[ProfileFinding]:
-    if not case.entry.sparkcache:
-        yield case.skipped("GUARD_NATIVE", "no cache")
-        return
-    native = case.contract.sparkcache_native
-    for path, digest in (
-        (native.placement_path, native.placement_sha256),
-        (native.snapshot_path, native.snapshot_sha256),
-    ):
-        if case.receipt is None:
-            yield case.untested("GUARD_NATIVE", f"not given: image receipt with {path}")
-            continue
-        found = case.checked_file(path)
-        yield case.result(
-            "GUARD_NATIVE",
-            CheckResult.PASS if found == digest else CheckResult.FAIL,
-            detail=f"{path} in the image receipt",
-            expected=digest,
-            found=found if isinstance(found, str) else "nothing",
-        )
-    yield case.untested("GUARD_NATIVE", "names not published: variables of the six native values")
-
-
-def _lease(case: RankCase) -> Iterator[ProfileFinding]:
-    if not case.entry.sparkcache:
-        yield case.untested(
-            "GUARD_LEASE", "name not published: variable of the lease contract, which must be unset"
-        )
-        return
-    path = case.contract.sparkcache_native.lease_contract
-    if case.receipt is None:
-        yield case.untested("GUARD_LEASE", f"not given: image receipt with {path}")
+    yield from native_findings(
+        case.contract,
+        case.entry,
+        receipt=case.receipt,
+        rank=case.observed.rank,
+        document_sha256=case.observed.sha256,
+    )
+    if case.entry.sparkcache:
+        yield case.untested("GUARD_NATIVE", "names not published: variables of the six native values")
+        yield case.untested("GUARD_LEASE", "name not published: variable of the lease contract")
     else:
-        found = case.checked_file(path)
-        yield case.result(
-            "GUARD_LEASE",
-            CheckResult.PASS if isinstance(found, str) else CheckResult.FAIL,
-            detail="the lease contract among the files the image checked",
-            expected=path,
-            found=found if isinstance(found, str) else "nothing",
-        )
-    yield case.untested("GUARD_LEASE", "name not published: variable of the lease contract")
+        missing = "name not published: variable of the lease contract, which must be unset"
+        yield case.untested("GUARD_LEASE", missing)
 
 
 def _namespace(case: RankCase) -> Iterator[ProfileFinding]:

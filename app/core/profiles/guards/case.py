@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.core.canonical_json import ExactValue
+from app.core.profiles.budget import MEMORY_FLOOR_BYTES
 from app.core.profiles.contract import Contract
 from app.core.profiles.effective import EffectiveProfile
 from app.core.profiles.findings import CheckResult, ProfileFinding, finding
@@ -22,6 +23,7 @@ class RankCase:
         image_id: the configuration id the rank must run, ``sha256:`` and 64 hexadecimal characters.
         diagnostic_namespace: of a diagnostic start that the site ordered (§6.1); none for a normal one.
         available_bytes: free memory of the host, if it was measured.
+        memory_floor_bytes: what the operator wants free at least.
     """
 
     contract: Contract
@@ -31,6 +33,7 @@ class RankCase:
     image_id: str | None = None
     diagnostic_namespace: str | None = None
     available_bytes: int | None = None
+    memory_floor_bytes: int = MEMORY_FLOOR_BYTES
 
     @property
     def entry(self) -> ProfileEntry:
@@ -83,9 +86,3 @@ class RankCase:
     def skipped(self, code: str, why: str) -> ProfileFinding:
         """A check that this profile does not call for."""
         return self.result(code, CheckResult.NOT_APPLICABLE, detail=why)
-
-    def checked_file(self, path: str) -> ExactValue:
-        """What the receipt says of a file inside the image; null where it says nothing."""
-        verification = self.receipt.get("verification") if isinstance(self.receipt, dict) else None
-        files = verification.get("checked_files") if isinstance(verification, dict) else None
-        return files.get(path) if isinstance(files, dict) else None
