@@ -7,14 +7,16 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.core.digest import sha256
+from app.core.qualify.own_receipt import restore_receipt
 from app.db.session import Database
 from app.models import DeclarationRow, ReceiptRow, Restore, VerdictRow
 from tests.app import dashboard_rows as rows
 from tests.app.dashboard_rows import NAME, PASSWORD
-from tests.app.evidence_rows import BAD, GOOD, add_papers, own_papers, wrong_answer
+from tests.app.evidence_rows import BAD, GOOD, Paper, add_papers, own_papers, wrong_answer
 from tests.app.test_dashboard_evidence import digest_of, own_digest, page
 from tests.app.test_dashboard_pages import form_token, text_of
 from tests.core import evidence_documents as made
+from tests.core.test_own_receipt import asked as restore_asked
 
 NEW_PAGES = (
     "/images",
@@ -63,6 +65,20 @@ def test_a_receipt_shows_what_was_read_beside_its_bytes(filled: TestClient) -> N
     anchors = set(re.findall(r'id="([^"]+)"', html))
     links = set(re.findall(r'href="#([^"]+)"', html))
     assert links <= {anchor.replace("%", "%25") for anchor in anchors} | {"main"}, "every place exists"
+
+
+def test_a_restore_of_our_own_shows_its_phases_as_bars_of_each_rank(
+    filled: TestClient, database: Database
+) -> None:
+    raw = restore_receipt(restore_asked())
+    with database.transaction() as session:
+        add_papers(session, [Paper(path="runs/asked.json", raw=raw)])
+    html = page(filled, f"/receipts/{sha256(raw)}")
+    said = re.sub(r"\s+", " ", text_of(html))
+    assert html.count('class="bar k-prior_device_work"><title>prior device work') == 2
+    assert html.count('class="bar k-unattributed"><title>remainder') == 2
+    assert "the restore" in said
+    assert "Remainder: service less its phases." in said
 
 
 def test_bytes_are_given_as_they_came_and_never_as_a_page(filled: TestClient) -> None:
