@@ -13,7 +13,7 @@ from app.web.deps import ReadSession, RestoresReader, RestoresWriter, WriteSessi
 from app.web.etag import conditional, conditional_json
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
-from app.web.schemas import Hex64
+from app.web.schemas import Hex64, TotalResource
 
 router = APIRouter(prefix="/api/v1/oracles", tags=["oracles"])
 
@@ -73,7 +73,8 @@ def list_oracles(
     )
     shown, token = next_token(page, rows)
     oracles = [OracleSummary.model_validate(row) for row in shown]
-    return conditional_json(request, OracleList(oracles=oracles, next_page_token=token))
+    total = TotalResource.model_validate(service.count_questions(session, context_digest=context_digest))
+    return conditional_json(request, OracleList(oracles=oracles, next_page_token=token, total=total))
 
 
 @router.get(

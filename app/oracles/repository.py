@@ -1,11 +1,11 @@
 """SQL of oracle questions."""
 
-from sqlalchemy import select, tuple_
+from sqlalchemy import Select, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from app.models import OracleQuestionRow
-from app.web.paging import Cursor
+from app.web.paging import Cursor, Total, count_rows
 
 
 def get_question(session: Session, *, sha256: str) -> OracleQuestionRow | None:
@@ -33,9 +33,17 @@ def list_questions(
     session: Session, *, context_digest: str | None, after: Cursor | None, limit: int
 ) -> list[OracleQuestionRow]:
     row = OracleQuestionRow
-    query = select(row).order_by(row.created_at.desc(), row.sha256.desc()).limit(limit)
-    if context_digest is not None:
-        query = query.where(row.context_digest == context_digest)
+    query = _newest_first(context_digest=context_digest).limit(limit)
     if after is not None:
         query = query.where(tuple_(row.created_at, row.sha256) < (after.created_at, after.id))
     return list(session.scalars(query))
+
+
+def count_questions(session: Session, *, context_digest: str | None) -> Total:
+    return count_rows(session, _newest_first(context_digest=context_digest))
+
+
+def _newest_first(*, context_digest: str | None) -> Select[OracleQuestionRow]:
+    row = OracleQuestionRow
+    query = select(row).order_by(row.created_at.desc(), row.sha256.desc())
+    return query if context_digest is None else query.where(row.context_digest == context_digest)

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from app.web.schemas import Hex64, Resource
+from app.web.schemas import Hex64, Resource, TotalResource
 
 
 class OracleSummary(Resource):
@@ -26,3 +26,4 @@ class OracleDetail(OracleSummary):
 class OracleList(Resource):
     oracles: list[OracleSummary]
     next_page_token: str = ""
+    total: TotalResource

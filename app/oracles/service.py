@@ -9,7 +9,7 @@ from app.errors import NotFound
 from app.ledger import service as ledger
 from app.models import OracleQuestionRow
 from app.oracles import repository
-from app.web.paging import Cursor
+from app.web.paging import Cursor, Total
 
 _MOST_PARSED: Final = 256
 _parsed: dict[str, OracleQuestion] = {}
@@ -65,6 +65,11 @@ def list_questions(
 ) -> list[OracleQuestionRow]:
     """Questions, newest first, of one context digest or of all."""
     return repository.list_questions(session, context_digest=context_digest, after=after, limit=limit)
+
+
+def count_questions(session: Session, *, context_digest: str | None) -> Total:
+    """How many there are, counted up to a bound."""
+    return repository.count_questions(session, context_digest=context_digest)
 
 
 def default_question(

@@ -32,6 +32,7 @@ def test_lists_are_newest_first_and_of_one_prefix_if_asked(asked: AskedRing, cli
     headers = asked.ring.operator_headers
     both = client.get(PATH, headers=headers).json()["oracles"]
     assert [one["sha256"] for one in both] == [elsewhere.sha256, asked.question.sha256]
+    assert client.get(PATH, headers=headers).json()["total"] == {"count": 2, "is_exact": True}
     first = client.get(PATH, headers=headers, params={"page_size": 1}).json()
     assert [one["sha256"] for one in first["oracles"]] == [elsewhere.sha256]
     token = {"page_size": 1, "page_token": first["next_page_token"]}
