@@ -13,7 +13,7 @@ from app.web.deps import ReadSession, RestoresReader, RestoresWriter, WriteSessi
 from app.web.etag import conditional_json
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
-from app.web.schemas import Hex64
+from app.web.schemas import Hex64, TotalResource
 
 router = APIRouter(prefix="/api/v1/layouts", tags=["layouts"])
 
@@ -80,7 +80,8 @@ def list_layouts(
     rows = service.list_layouts(session, after=page.after, limit=page.size + 1)
     shown, token = next_token(page, rows)
     layouts = [LayoutSummary.model_validate(row) for row in shown]
-    return conditional_json(request, LayoutList(layouts=layouts, next_page_token=token))
+    total = TotalResource.model_validate(service.count_layouts(session))
+    return conditional_json(request, LayoutList(layouts=layouts, next_page_token=token, total=total))
 
 
 @router.get(

@@ -1,11 +1,13 @@
 """SQL of layouts."""
 
+from typing import Final
+
 from sqlalchemy import select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from app.models import Layout
-from app.web.paging import Cursor
+from app.web.paging import Cursor, Total, count_rows
 
 
 def get_layout(session: Session, *, sha256: str) -> Layout | None:
@@ -19,7 +21,14 @@ def add_layout(session: Session, *, layout: dict[str, object]) -> bool:
 
 
 def list_layouts(session: Session, *, after: Cursor | None, limit: int) -> list[Layout]:
-    query = select(Layout).order_by(Layout.created_at.desc(), Layout.sha256.desc()).limit(limit)
+    query = _NEWEST.limit(limit)
     if after is not None:
         query = query.where(tuple_(Layout.created_at, Layout.sha256) < (after.created_at, after.id))
     return list(session.scalars(query))
+
+
+def count_layouts(session: Session) -> Total:
+    return count_rows(session, _NEWEST)
+
+
+_NEWEST: Final = select(Layout).order_by(Layout.created_at.desc(), Layout.sha256.desc())

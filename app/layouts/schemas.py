@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from app.web.schemas import Hex64, Resource
+from app.web.schemas import Hex64, Resource, TotalResource
 
 
 class LayoutSummary(Resource):
@@ -21,3 +21,4 @@ class LayoutDetail(LayoutSummary):
 class LayoutList(Resource):
     layouts: list[LayoutSummary]
     next_page_token: str = ""
+    total: TotalResource

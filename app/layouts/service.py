@@ -9,7 +9,7 @@ from app.errors import NotFound
 from app.layouts import repository
 from app.ledger import service as ledger
 from app.models import Layout
-from app.web.paging import Cursor
+from app.web.paging import Cursor, Total
 
 _MOST_PARSED: Final = 256
 _parsed: dict[str, PageLayout] = {}
@@ -53,6 +53,11 @@ def get_layout(session: Session, *, sha256: str) -> Layout:
 def list_layouts(session: Session, *, after: Cursor | None, limit: int) -> list[Layout]:
     """Layouts, newest first."""
     return repository.list_layouts(session, after=after, limit=limit)
+
+
+def count_layouts(session: Session) -> Total:
+    """How many there are, counted up to a bound."""
+    return repository.count_layouts(session)
 
 
 def parsed(row: Layout) -> PageLayout:

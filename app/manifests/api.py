@@ -200,7 +200,8 @@ def list_manifests(
     )
     shown, token = next_token(page, rows)
     manifests = [DocumentResource.model_validate(row) for row in shown]
-    return conditional_json(request, DocumentList(manifests=manifests, next_page_token=token))
+    total = TotalResource.model_validate(service.count_documents(session, context_digest=context_digest))
+    return conditional_json(request, DocumentList(manifests=manifests, next_page_token=token, total=total))
 
 
 @manifest_router.get(

@@ -72,12 +72,19 @@ def list_documents(
 ) -> list[RootDocument]:
     """Root documents, newest first, without their bytes."""
     row = RootDocument
-    query = select(row).options(defer(row.document)).order_by(row.created_at.desc(), row.sha256.desc())
-    if context_digest is not None:
-        query = query.where(row.context_digest == context_digest)
+    query = _newest_documents(context_digest).options(defer(row.document))
     if after is not None:
         query = query.where(tuple_(row.created_at, row.sha256) < (after.created_at, after.id))
     return list(session.scalars(query.limit(limit)))
+
+
+def count_documents(session: Session, *, context_digest: str | None) -> Total:
+    return count_rows(session, _newest_documents(context_digest))
+
+
+def _newest_documents(context_digest: str | None) -> Select[RootDocument]:
+    query = select(RootDocument).order_by(RootDocument.created_at.desc(), RootDocument.sha256.desc())
+    return query if context_digest is None else query.where(RootDocument.context_digest == context_digest)
 
 
 def places_of(session: Session, *, sha256: str) -> list[ManifestLocation]:

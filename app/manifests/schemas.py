@@ -72,6 +72,7 @@ class DocumentResource(Resource):
 class DocumentList(Resource):
     manifests: list[DocumentResource]
     next_page_token: str = ""
+    total: TotalResource
 
 
 class PlaceResource(Resource):

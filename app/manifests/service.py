@@ -233,6 +233,11 @@ def list_documents(
     return repository.list_documents(session, context_digest=context_digest, after=after, limit=limit)
 
 
+def count_documents(session: Session, *, context_digest: str | None) -> Total:
+    """How many root documents there are, of one context digest or of all, counted up to a bound."""
+    return repository.count_documents(session, context_digest=context_digest)
+
+
 def places_of(session: Session, *, sha256: str) -> list[ManifestLocation]:
     """Where a root document is now."""
     return repository.places_of(session, sha256=sha256)

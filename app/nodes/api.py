@@ -34,7 +34,7 @@ from app.web.deps import (
 from app.web.etag import conditional_json
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
-from app.web.schemas import NodeName
+from app.web.schemas import NodeName, TotalResource
 
 router = APIRouter(prefix="/api/v1/nodes", tags=["nodes"])
 
@@ -147,7 +147,8 @@ def list_nodes(
     rows = service.list_nodes(session, after=page.after, limit=page.size + 1)
     shown, token = next_token(page, rows)
     nodes = _resources(session, shown, silence_s=settings.node_silence_s)
-    return conditional_json(request, NodeList(nodes=nodes, next_page_token=token))
+    total = TotalResource.model_validate(service.count_nodes(session))
+    return conditional_json(request, NodeList(nodes=nodes, next_page_token=token, total=total))
 
 
 @router.get(

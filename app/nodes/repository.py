@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.models import Device, Node, RankAttempt
-from app.web.paging import Cursor
+from app.web.paging import Cursor, Total, count_rows
 
 
 def node_by_name(session: Session, *, name: str) -> Node | None:
@@ -19,10 +19,17 @@ def node_by_name(session: Session, *, name: str) -> Node | None:
 
 
 def list_nodes(session: Session, *, after: Cursor | None, limit: int) -> list[Node]:
-    query = select(Node).options(selectinload(Node.devices)).order_by(Node.created_at.desc(), Node.id.desc())
+    query = _NEWEST.options(selectinload(Node.devices))
     if after is not None:
         query = query.where(tuple_(Node.created_at, Node.id) < (after.created_at, after.id))
     return list(session.scalars(query.limit(limit)))
+
+
+def count_nodes(session: Session) -> Total:
+    return count_rows(session, _NEWEST)
+
+
+_NEWEST: Final = select(Node).order_by(Node.created_at.desc(), Node.id.desc())
 
 
 def device_by_name(session: Session, *, node_name: str, name: str) -> Device | None:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
-from app.web.schemas import EXACT, Body, NodeName, Resource
+from app.web.schemas import EXACT, Body, NodeName, Resource, TotalResource
 
 DeviceName = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$"), Field(examples=["host0"])
@@ -94,6 +94,7 @@ class NodeResource(Resource):
 class NodeList(Resource):
     nodes: list[NodeResource]
     next_page_token: str = ""
+    total: TotalResource
 
 
 class WorkerResource(Resource):

@@ -14,7 +14,7 @@ from app.ledger import service as ledger
 from app.models import Device, Node, RankAttempt
 from app.nodes import repository
 from app.queue import device_queue
-from app.web.paging import Cursor
+from app.web.paging import Cursor, Total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +141,11 @@ def get_node(session: Session, *, name: str) -> Node:
 def list_nodes(session: Session, *, after: Cursor | None, limit: int) -> list[Node]:
     """Nodes, newest first, with their devices."""
     return repository.list_nodes(session, after=after, limit=limit)
+
+
+def count_nodes(session: Session) -> Total:
+    """How many there are, counted up to a bound."""
+    return repository.count_nodes(session)
 
 
 def get_device(session: Session, *, node_name: str, device_name: str) -> Device:

@@ -248,6 +248,12 @@ class ReadbackResource(Resource):
     ranks: list[RankLayersResource]
 
 
+class ReadbackList(Resource):
+    """All readbacks of one restore, newest first: they end with its residency, so there are few."""
+
+    readbacks: list[ReadbackResource]
+
+
 # What rank workers say and hear.
 
 

@@ -81,6 +81,23 @@ async def idempotency_key(
 IdempotencyKey = Annotated[str, Depends(idempotency_key)]
 
 
+async def optional_idempotency_key(
+    key: Annotated[
+        str | None,
+        Header(alias="Idempotency-Key", description="Wanted: one effect, however often it is sent"),
+    ] = None,
+) -> str | None:
+    """The key as sent, or nothing where none was.
+
+    Raises:
+        BadRequest: empty or too long.
+    """
+    return None if key is None else await idempotency_key(key)
+
+
+IdempotencyKeyOptional = Annotated[str | None, Depends(optional_idempotency_key)]
+
+
 def answer_once(
     session: Session, *, principal: str, key: str, request: bytes, produce: Callable[[], Answer]
 ) -> Response:

@@ -8,6 +8,8 @@ from tests.app.conftest import RecordedMessages
 from tests.app.ring import NODE, Ring
 from tests.app.test_restore_trip import backdate, code, tick
 
+NO_RESTORE = "00000000-0000-4000-8000-000000000000"
+
 
 def test_readback_collects_every_rank_and_discard_ends_it(ring: Ring, messages: RecordedMessages) -> None:
     restore_id, ranks = ring.run_to_resident()
@@ -29,6 +31,28 @@ def test_readback_collects_every_rank_and_discard_ends_it(ring: Ring, messages: 
         assert rank.say("released").status_code == 200
     assert ring.restore(restore_id)["state"] == "finished"
     assert code(ring.client.post(path, headers=ring.operator_headers)) == (410, "gone")
+
+
+def test_a_readback_with_a_key_is_asked_for_once_and_all_are_listed(
+    ring: Ring, messages: RecordedMessages
+) -> None:
+    restore_id, _ = ring.run_to_resident()
+    path = f"/api/v1/restores/{restore_id}/readbacks"
+    assert ring.client.get(path, headers=ring.operator_headers).json() == {"readbacks": []}
+    messages.sent.clear()
+    keyed = {**ring.operator_headers, "Idempotency-Key": "once"}
+    first, again = (ring.client.post(path, headers=keyed) for _ in range(2))
+    assert (first.status_code, again.headers["Idempotent-Replayed"]) == (202, "true")
+    assert (again.json(), again.headers["location"]) == (first.json(), first.headers["location"])
+    assert [kind for kind, _, _ in messages.sent] == ["readback"] * 4
+    other, _ = ring.run_to_resident()
+    reused = ring.client.post(f"/api/v1/restores/{other}/readbacks", headers=keyed)
+    assert code(reused) == (422, "idempotency-key-reused")
+    unkeyed = ring.client.post(path, headers=ring.operator_headers).json()["id"]
+    listed = ring.client.get(path, headers=ring.operator_headers).json()["readbacks"]
+    assert [one["id"] for one in listed] == [unkeyed, first.json()["id"]]
+    nowhere = ring.client.get(f"/api/v1/restores/{NO_RESTORE}/readbacks", headers=ring.operator_headers)
+    assert code(nowhere) == (404, "not-found")
 
 
 def test_unanswered_readback_is_asked_again_with_back_off(

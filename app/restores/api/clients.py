@@ -12,6 +12,7 @@ from app.restores.api.deps import AdmissionDep, MessagesDep
 from app.restores.schemas import (
     CancelBody,
     Outcome,
+    ReadbackList,
     ReadbackResource,
     RestoreBody,
     RestoreList,
@@ -25,7 +26,7 @@ from app.restores.service.drills import InjectedFault, check_drill
 from app.restores.service.request import Ordered, RestoreOrder
 from app.web.deps import DatabaseDep, ReadSession, RestoresReader, RestoresWriter, SettingsDep, WriteSession
 from app.web.etag import IfMatchOptional, conditional_json
-from app.web.idempotency import Answer, IdempotencyKey, answer_once
+from app.web.idempotency import Answer, IdempotencyKey, IdempotencyKeyOptional, answer_once
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import TotalResource
@@ -255,22 +256,45 @@ def discard_restore(
     operation_id="request_readback",
     summary="Read the published pages back on every rank and digest them by layer",
     status_code=202,
-    responses=problem_responses("not-found", "not-published", "gone"),
+    response_model=ReadbackResource,
+    responses=problem_responses(
+        "not-found", "not-published", "gone", "idempotency-in-flight", "idempotency-key-reused"
+    ),
 )
 def request_readback(
     restore_id: UUID,
-    response: Response,
     principal: RestoresWriter,
+    key: IdempotencyKeyOptional,
     session: WriteSession,
     messages: MessagesDep,
     settings: SettingsDep,
-) -> ReadbackResource:
-    row = readback.request_readback(
-        session, restore_id=restore_id, by=principal.name, messages=messages, settings=settings
-    )
-    response.headers["Location"] = f"/api/v1/restores/{restore_id}/readbacks/{row.id}"
-    response.headers["Retry-After"] = "1"
-    return resources.readback_resource(row)
+) -> Response:
+    def produce() -> Answer:
+        row = readback.request_readback(
+            session, restore_id=restore_id, by=principal.name, messages=messages, settings=settings
+        )
+        shown = resources.readback_resource(row)
+        location = f"/api/v1/restores/{restore_id}/readbacks/{row.id}"
+        return Answer(status=202, body=shown.model_dump_json().encode(), location=location)
+
+    if key is None:
+        return produce().response(replayed=False)
+    fingerprint = f"POST /api/v1/restores/{restore_id}/readbacks\n".encode()
+    return answer_once(session, principal=principal.name, key=key, request=fingerprint, produce=produce)
+
+
+@router.get(
+    "/{restore_id}/readbacks",
+    operation_id="list_readbacks",
+    summary="The readbacks of a restore, newest first",
+    response_model=ReadbackList,
+    responses=problem_responses("not-found"),
+)
+def list_readbacks(
+    restore_id: UUID, http: Request, _principal: RestoresReader, session: ReadSession
+) -> Response:
+    rows = readback.list_readbacks(session, restore_id=restore_id)
+    return conditional_json(http, ReadbackList(readbacks=[resources.readback_resource(row) for row in rows]))
 
 
 @router.get(

@@ -259,6 +259,11 @@ def lock_readback(session: Session, *, readback_id: UUID) -> Readback | None:
     return get_readback(session, readback_id=readback_id)
 
 
+def list_readbacks(session: Session, *, restore_id: UUID, limit: int) -> list[Readback]:
+    query = select(Readback).options(selectinload(Readback.ranks)).where(Readback.restore_id == restore_id)
+    return list(session.scalars(query.order_by(Readback.created_at.desc(), Readback.id).limit(limit)))
+
+
 def latest_readback(session: Session, *, restore_id: UUID) -> Readback | None:
     query = (
         select(Readback)

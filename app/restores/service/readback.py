@@ -10,13 +10,14 @@ from app.config import Settings
 from app.db.session import database_time
 from app.errors import Conflict, NotFound
 from app.ledger import service as ledger
-from app.models import RankAttempt, RankReadback, Readback
+from app.models import RankAttempt, RankReadback, Readback, Restore
 from app.restores import repository
 from app.restores.dispatch import RankMessages
 from app.restores.service.residency import check_resident, end_readback
 from app.restores.service.sending import note_sent, send_readback
 
 DEADLINE: Final = timedelta(seconds=120)
+MOST_LISTED: Final = 100
 
 
 def request_readback(
@@ -54,6 +55,17 @@ def get_readback(session: Session, *, restore_id: UUID, readback_id: UUID) -> Re
     if readback is None or readback.restore_id != restore_id:
         raise NotFound(f"readback {readback_id} of restore {restore_id}: not found")
     return readback
+
+
+def list_readbacks(session: Session, *, restore_id: UUID) -> list[Readback]:
+    """The newest hundred readbacks of a restore, newest first.
+
+    Raises:
+        NotFound: no such restore.
+    """
+    if session.get(Restore, restore_id) is None:
+        raise NotFound(f"restore {restore_id}: not found")
+    return repository.list_readbacks(session, restore_id=restore_id, limit=MOST_LISTED)
 
 
 def record_rank(
