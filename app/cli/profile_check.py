@@ -55,6 +55,10 @@ def check(
         list[str] | None, typer.Option("--available", help="RANK=BYTES of memory that is free there.")
     ] = None,
     floor: Annotated[int, typer.Option("--floor", help="Bytes that must be free.")] = MEMORY_FLOOR_BYTES,
+    dynamic_draft: Annotated[
+        bool | None,
+        typer.Option("--dynamic-draft/--fixed-draft", help="Whether the draft depth changes while running."),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Print passed checks too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -80,7 +84,9 @@ def check(
                 loaded,
                 profile,
                 ranks=ranks,
-                around=_Around(receipt=image, site=load_site(site), free=free, floor=floor),
+                around=_Around(
+                    receipt=image, site=load_site(site), free=free, floor=floor, draft=dynamic_draft
+                ),
             )
         head = {"file": str(contract), "contract_sha256": loaded.contract.sha256, "profile": profile}
         finish(head, found, as_json=as_json, all_of_them=everything)
@@ -131,12 +137,13 @@ def _free_bytes(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Around:
-    """What stands beside the ranks; ``free`` is bytes by rank."""
+    """What stands beside the ranks; ``free`` is bytes by rank, ``draft`` whether its depth is dynamic."""
 
     receipt: Receipt | None
     site: Site | None
     free: dict[int, int]
     floor: int
+    draft: bool | None
 
 
 def _guards(
@@ -153,6 +160,7 @@ def _guards(
             receipt=around.receipt.value if around.receipt is not None else None,
             image_id=receipt_image_id(around.receipt),
             diagnostic_namespace=around.site.diagnostic_namespace if around.site is not None else None,
+            has_dynamic_draft=around.draft,
             available_bytes=around.free.get(one.rank) if one.rank is not None else None,
             memory_floor_bytes=around.floor,
         )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.core.profiles.findings import CheckResult, ProfileFinding, blocking
-from app.core.profiles.guards import rank_findings, ranks_findings
+from app.core.profiles.guards import rank_findings
 from app.core.profiles.guards.transport import derived_graph_sizes
 from app.core.profiles.observed import observe
 from tests.core import profile_folder as made
@@ -327,59 +327,29 @@ def test_graphs_of_two_nodes_are_left_open() -> None:
     assert [one.result for one in found] == [CheckResult.INDETERMINATE]
 
 
+@pytest.mark.parametrize(
+    ("profile", "said", "result"),
+    [
+        (RING_CACHE, True, CheckResult.FAIL),
+        ("tp4-dcp4", True, CheckResult.FAIL),
+        (RING_CACHE, False, CheckResult.PASS),
+        (RING_CACHE, None, CheckResult.NOT_TESTED),
+        ("tp4-dcp1", True, CheckResult.NOT_APPLICABLE),
+        ("tp2-dcp1", True, CheckResult.NOT_APPLICABLE),
+    ],
+)
+def test_a_dynamic_draft_depth_at_tp4_dcp4_fails(
+    profile: str, said: bool | None, result: CheckResult
+) -> None:
+    found = of(rank_findings(made.case(profile, has_dynamic_draft=said)), "GUARD_DFLASH_DYNAMIC")
+    assert [one.result for one in found] == [result]
+
+
 def test_memory_below_the_floor_fails() -> None:
     code = ("MEM_GATE", "")
     assert code in failing("tp4-dcp4", {}, available_bytes=96 * 2**30 - 1)
     assert code not in failing("tp4-dcp4", {}, available_bytes=7, memory_floor_bytes=7)
     assert code not in failing("tp4-dcp4", {}, available_bytes=96 * 2**30)
-
-
-def ranks(profile: str = RING_CACHE, **changes: Json) -> tuple[ProfileFinding, ...]:
-    """Four ranks, ``rank2={…}`` with other values."""
-    cases = []
-    for number in range(4):
-        values = made.rank_values(profile, rank=number) | changes.get(f"rank{number}", {})
-        document = made.inspection(values)
-        seen = observe(rig.dump(document), name=f"rank{number}.json", rank=number)
-        cases.append(made.case(profile, observed=seen))
-    return ranks_findings(cases)
-
-
-def test_four_good_ranks_pass() -> None:
-    assert blocking(ranks()) == ()
-    assert [one.result for one in of(ranks(), "IMG_ID_MISMATCH")] == [CheckResult.PASS] * 4
-
-
-def test_a_rank_with_another_namespace_is_told() -> None:
-    found = ranks(rank2={"SPARKCACHE_CACHE_NAMESPACE": "sparkring-r33-3c3c3c3c3c3c-tp4-dcp1-sparkcache"})
-    assert {one.code for one in blocking(found)} == {"NS_DERIVED", "NS_RANKS_DIFFER"}
-    assert of(found, "NS_DERIVED")[2].rank == 2
-
-
-def test_an_environment_used_twice_is_told() -> None:
-    found = ranks(rank1={"NODE_RANK": "0"})
-    assert [one.rank for one in of(found, "REN_RANK_ENV_REUSED") if one.blocks] == [1]
-
-
-@pytest.mark.parametrize(
-    ("image", "code"), [("sha256:" + "00" * 32, "IMG_ID_MISMATCH"), ("latest", "IMG_ID_FORM")]
-)
-def test_another_image_on_a_rank_is_told(image: str, code: str) -> None:
-    seen = observe(
-        rig.dump(made.inspection(made.rank_values(RING_CACHE), image=image)), name="rank0.json", rank=0
-    )
-    found = blocking(ranks_findings([made.case(RING_CACHE, observed=seen)]))
-    assert [(one.code, one.found) for one in found] == [(code, image)]
-
-
-def test_a_fabric_plan_is_asked_for_at_dcp4_only() -> None:
-    def results(profile: str) -> list[CheckResult]:
-        found = ranks_findings([made.case(profile)])
-        return [one.result for one in found if one.code.startswith("FAB_")]
-
-    assert results("tp4-dcp4") == [CheckResult.NOT_TESTED] * 5
-    assert results("tp4-dcp1") == [CheckResult.NOT_APPLICABLE] * 5
-    assert ranks_findings([]) == ()
 
 
 def test_no_secret_of_a_rank_is_in_a_finding() -> None:

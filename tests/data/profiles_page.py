@@ -67,7 +67,7 @@ _UNPUBLISHED: Final = (
     *UNPUBLISHED_TP4,
     "the six native values of a cache profile (contract and receipt are held against each other)",
     "the variable of the lease contract",
-    "the variable of the dynamic draft depth (#254)",
+    "the variable of the dynamic draft depth (#254; an operator may say it)",
     "the variable of the DCP interleave (its flag in the command is checked)",
     "reuse tracing and clear-once of a diagnostic start",
     "targets of model and cache mounts; arguments of the command after `serve`",

@@ -22,6 +22,8 @@ class RankCase:
         receipt: the image receipt as a JSON value; checks that need it answer ``not_tested`` without it.
         image_id: the configuration id the rank must run, ``sha256:`` and 64 hexadecimal characters.
         diagnostic_namespace: of a diagnostic start that the site ordered (§6.1); none for a normal one.
+        has_dynamic_draft: whether the draft depth changes while running, as an operator says; its variable
+            is not published.
         available_bytes: free memory of the host, if it was measured.
         memory_floor_bytes: what the operator wants free at least.
     """
@@ -32,6 +34,7 @@ class RankCase:
     receipt: ExactValue = None
     image_id: str | None = None
     diagnostic_namespace: str | None = None
+    has_dynamic_draft: bool | None = None
     available_bytes: int | None = None
     memory_floor_bytes: int = MEMORY_FLOOR_BYTES
 

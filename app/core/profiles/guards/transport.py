@@ -164,4 +164,14 @@ def _draft(case: RankCase) -> ProfileFinding:
     entry = case.entry
     if (entry.tensor_parallel_size, entry.decode_context_parallel_size) != (4, 4):
         return case.skipped("GUARD_DFLASH_DYNAMIC", "not TP4 with DCP4")
-    return case.untested("GUARD_DFLASH_DYNAMIC", "name not published: variable of the dynamic draft depth")
+    if case.has_dynamic_draft is None:
+        return case.untested(
+            "GUARD_DFLASH_DYNAMIC", "name not published: variable of the dynamic draft depth"
+        )
+    return case.result(
+        "GUARD_DFLASH_DYNAMIC",
+        CheckResult.FAIL if case.has_dynamic_draft else CheckResult.PASS,
+        detail="operator-supplied",
+        expected="a fixed draft depth at TP4 with DCP4",
+        found="a dynamic one" if case.has_dynamic_draft else "a fixed one",
+    )
