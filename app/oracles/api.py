@@ -18,6 +18,30 @@ from app.web.schemas import Hex64, TotalResource
 router = APIRouter(prefix="/api/v1/oracles", tags=["oracles"])
 
 LARGEST_BYTES: Final = 64 * 1024
+EXAMPLE: Final = {
+    "block_tokens": 64,
+    "context_digest": "5284f484" + "0" * 56,
+    "control": "blue",
+    "dtype": "float16",
+    "expected": "red",
+    "fallback": "spark",
+    "generation": 1,
+    "head_dim": 64,
+    "heads": 8,
+    "key_layer": "model.layers.000.oracle_attn.k_cache",
+    "layout_sha256": "18ca72f5" + "0" * 56,
+    "mark_offset": 26,
+    "needle_line": 1104,
+    "ranks": 4,
+    "rope_base": 10000,
+    "schema": "sparkgate-oracle/v1",
+    "seed": 0,
+    "sharpness": 6,
+    "span_tokens": 131072,
+    "value_layer": "model.layers.000.oracle_attn.v_cache",
+    "window_tokens": 1024,
+    "words": ["red", "blue", "green", "black", "white", "spark"],
+}
 
 
 def _detail(row: OracleQuestionRow) -> OracleDetail:
@@ -40,7 +64,7 @@ def _detail(row: OracleQuestionRow) -> OracleDetail:
         200: {"model": OracleDetail, "description": "Already there"},
         **problem_responses("document-refused", "content-too-large"),
     },
-    openapi_extra=json_document("An oracle question (docs/FORMAT.md), spelled canonically"),
+    openapi_extra=json_document("An oracle question (docs/FORMAT.md), spelled canonically", example=EXAMPLE),
 )
 def register_oracle(
     raw: Annotated[bytes, Depends(raw_body(limit_bytes=LARGEST_BYTES))],
