@@ -1,7 +1,7 @@
 """A snapshot made from nothing, what the host device makes of it, and restores of it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any, Final
 from app.core.digest import Digest
 from app.core.restore.buffers import BufferPool
 from app.core.restore.device import Producer
-from app.core.restore.execute import RankOrder, RankRestore, restore_rank
+from app.core.restore.execute import Progress, RankOrder, RankRestore, restore_rank
 from app.core.restore.host_device import HostDevice
 from app.core.restore.plan import CopySpan
 from app.core.restore.reader import BoundedReader
@@ -73,7 +73,13 @@ class Stored:
             yield reader
 
     def restore(
-        self, device: Any, *, buffers: BufferPool, producer: Producer | None = None, pinned: bool = False
+        self,
+        device: Any,
+        *,
+        buffers: BufferPool,
+        producer: Producer | None = None,
+        pinned: bool = False,
+        progress: Callable[[Progress], None] | None = None,
     ) -> RankRestore:
         with self.reading(buffers) as reader:
             return restore_rank(
@@ -82,6 +88,7 @@ class Stored:
                 device=device,
                 clock=time.monotonic_ns,
                 producer=producer or device.producer(),
+                progress=progress,
             )
 
     def first_span(self, byte_count: int) -> CopySpan:

@@ -374,6 +374,26 @@ class ModelDriver:
         raise AssertionError(f"{byte_count} bytes at {address:#x}: not allocated")
 
 
+class Lost(ModelDriver):
+    """A device that answers nothing any more once it is told to."""
+
+    lost = False
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        if self.lost:
+            raise DeviceError("any call", expected="an answer", found="illegal address")
+        with super()._calling():
+            yield
+
+    def release(self, address: int) -> None:
+        with self._calling():
+            super().release(address)
+
+    def close(self) -> None:
+        """Nothing runs out any more."""
+
+
 def _finish(mark: Mark) -> None:
     mark.done = True
     for call in mark.calls:

@@ -7,6 +7,7 @@ import ctypes
 import inspect
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,8 @@ def unopened() -> CupyDriver:
     driver._index = 0
     driver._current = threading.local()
     driver._current.device = 0
-    driver._watchers, driver._calls, driver._lock = {}, {}, threading.Lock()
+    driver._pinned, driver._watchers, driver._calls = {}, {}, {}
+    driver._lock = threading.Lock()
     driver._kernels = {SCATTER: 0, GATHER: 0}
     driver.facts = DISCRETE
     return driver
@@ -135,6 +137,23 @@ def test_the_arguments_are_those_of_the_kernels() -> None:
     values = kernel_arguments(LAUNCH)
     assert [value.value for value in values] == [11, 12, 13, 14, 15, 2, 3, 4, 5, 6, 7, 8, 9]
     assert [ctypes.sizeof(value) for value in values] == [8, 8, 8, 8, 4, 8, 4, 8, 4, 8, 8, 4, 8]
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_pageable_memory_is_read_before_a_copy_returns(monkeypatch: pytest.MonkeyPatch, reads: bool) -> None:
+    """CUDA stages it; where the device could read it later itself, the copy is waited for."""
+    steps: list[str] = []
+    runtime = "workers.gpu.cupy_driver.runtime"
+    monkeypatch.setattr(f"{runtime}.memcpyAsync", lambda *_: steps.append("copy"))
+    monkeypatch.setattr(f"{runtime}.streamSynchronize", lambda _: steps.append("wait"))
+    driver = unopened()
+    driver.facts = replace(DISCRETE, reads_pageable_memory=reads)
+    pinned = np.zeros(8, np.uint8)
+    driver._pinned[int(pinned.ctypes.data)] = 8
+    driver.copy_in(64, source=pinned[4:], stream=0)
+    assert steps == ["copy"]
+    driver.copy_in(64, source=np.zeros(4, np.uint8), stream=0)
+    assert steps == ["copy", "copy", *(["wait"] if reads else [])]
 
 
 def test_calls_wait_for_their_events_in_order_and_waiters_for_the_calls(

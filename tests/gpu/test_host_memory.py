@@ -2,8 +2,6 @@
 
 import logging
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -16,7 +14,7 @@ from workers.gpu.driver import HostKind, HostMemory
 from workers.gpu.host_memory import HostMemories
 
 from .cases import ARENA_BYTES, COUNTS, LAYOUT, NEED_BYTES, PAYLOAD_BYTES, begin, place_whole
-from .stream_model import DISCRETE, UNIFIED, ModelDriver
+from .stream_model import DISCRETE, UNIFIED, Lost, ModelDriver
 
 UNIFIED_READING = replace(UNIFIED, reads_pageable_memory=True)
 
@@ -33,7 +31,7 @@ class Frozen(ModelDriver):
 
     def pin(self, byte_count: int) -> HostMemory:
         threading.Event().wait(5)
-        raise AssertionError("nobody waits for this")
+        raise ResourceError("pinned memory", expected="somebody who waits", found="nobody")
 
 
 class Full(ModelDriver):
@@ -133,26 +131,6 @@ def test_pages_need_free_device_memory_before_anything_is_allocated() -> None:
         assert driver.allocated == before
         assert device.free_bytes == device.pool_bytes
         device.reserve(LAYOUT, block_counts=COUNTS)
-
-
-class Lost(ModelDriver):
-    """A device that answers nothing any more once it is told to."""
-
-    lost = False
-
-    @contextmanager
-    def _calling(self) -> Iterator[None]:
-        if self.lost:
-            raise DeviceError("any call", expected="an answer", found="illegal address")
-        with super()._calling():
-            yield
-
-    def release(self, address: int) -> None:
-        with self._calling():
-            super().release(address)
-
-    def close(self) -> None:
-        """Nothing runs out any more."""
 
 
 def test_a_lost_device_fails_the_placement_and_can_be_let_go() -> None:

@@ -77,7 +77,8 @@ class Uploaded:
         self._driver.destroy(streams=(self._stream,))
 
     def _put(self, content: Any) -> int:
-        address = self._driver.allocate(max(16, content.size))
+        # Kernels load whole words of linear bytes.
+        address = self._driver.allocate(content.size + 16)
         self._held.append(address)
         self._driver.copy_in(address, source=np.ascontiguousarray(content), stream=self._stream)
         return address

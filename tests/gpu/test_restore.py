@@ -10,7 +10,7 @@ import pytest
 from app.core.digest import sha256
 from app.core.restore.buffers import BufferPool, PooledBuffer
 from app.core.restore.device import ArenaMode, PageSet
-from app.core.restore.execute import RankRestore
+from app.core.restore.execute import Progress, RankRestore
 from app.core.restore.page_slots import FixedPool
 from app.core.restore.report import RankOutcome
 from app.core.store.snapshot import PageLayout
@@ -19,7 +19,7 @@ from workers.gpu.cuda_device import CudaDevice, StreamProducer
 
 from .cases import GPUS, MODELS, Kind
 from .stores import Stored, stored_snapshot
-from .stream_model import Eager, Lazy, ModelDriver, Schedule, Seeded
+from .stream_model import Eager, Lazy, Lost, ModelDriver, Schedule, Seeded
 
 CUDA = [*MODELS, *GPUS]
 
@@ -134,6 +134,24 @@ def test_a_damaged_object_leaves_nothing_behind(tmp_path: Path, kind: Kind) -> N
         assert device.free_bytes == device.pool_bytes
         assert buffers.held_buffers == 0
     assert getattr(device.driver, "allocated", 0) == 0
+
+
+@pytest.mark.parametrize("after", [1, 5, 15])
+def test_a_device_that_is_lost_on_the_way_fails_the_restore_as_a_value(tmp_path: Path, after: int) -> None:
+    stored = stored_snapshot(tmp_path)
+    driver = Lost()
+
+    def lose(progress: Progress) -> None:
+        driver.lost = driver.lost or progress.objects_done == after
+
+    with CudaDevice("cuda0", driver=driver, pool_bytes=1 << 24, arena_bytes=stored.object_bytes) as device:
+        buffers = SteppedBuffers(device, buffer_bytes=stored.object_bytes)
+        result = stored.restore(device, buffers=buffers, progress=lose)
+        assert (result.report.outcome, result.pages) == (RankOutcome.FAILED, None)
+        assert result.report.problem is not None
+        assert result.report.problem.found == "illegal address"
+        assert device.free_bytes == device.pool_bytes
+        assert buffers.held_buffers == 0
 
 
 FILL = 0x5A

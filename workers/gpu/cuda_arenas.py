@@ -24,8 +24,8 @@ from workers.gpu.host_memory import HostMemories, as_bytes
 # As many fillings as a restore has buffers may wait on one arena; each has its spans in host memory.
 _TABLES: Final = 4
 _TABLE_BYTES: Final = -(-table_bytes(MAX_SUBMISSION_SPANS) // 16) * 16
-# Staged bytes are moved by up to 15 so that they lie as their pages do.
-_SHIFT_ROOM: Final = 16
+# Staged bytes are moved by up to 15 so that they lie as their pages do; kernels load whole words of them.
+_SHIFT_ROOM: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,7 @@ class CupyDriver:
             module = cuda.moduleLoadData(compile_kernels(f"sm_{major}{minor}"))
             self._kernels = {name: cuda.moduleGetFunction(module, name) for name in (SCATTER, GATHER)}
         self._current = threading.local()
+        self._pinned: dict[int, int] = {}
         self._watchers: dict[int, ThreadPoolExecutor] = {}
         self._calls: dict[int, list[tuple[int, Future[None]]]] = {}
         self._lock = threading.Lock()
@@ -114,6 +115,7 @@ class CupyDriver:
     def unpin(self, memory: HostMemory) -> None:
         """See ``Driver.unpin``."""
         with self._on_device("release of pinned memory"):
+            self._pinned.pop(memory.address, None)
             if memory.kind is HostKind.PINNED:
                 runtime.freeHost(memory.address)
             else:
@@ -196,8 +198,11 @@ class CupyDriver:
     def copy_in(self, target: int, *, source: Bytes, stream: int) -> None:
         """See ``Driver.copy_in``."""
         with self._on_device(f"copy of {source.nbytes} bytes to the device"):
-            kind = runtime.memcpyHostToDevice
-            runtime.memcpyAsync(target, int(source.ctypes.data), source.nbytes, kind, stream)
+            address = int(source.ctypes.data)
+            runtime.memcpyAsync(target, address, source.nbytes, runtime.memcpyHostToDevice, stream)
+            # A device that reaches any memory need not have staged pageable memory before this returns.
+            if self.facts.reads_pageable_memory and not self._is_pinned(address):
+                runtime.streamSynchronize(stream)
 
     def copy_out(self, source: int, *, target: Bytes, stream: int) -> None:
         """See ``Driver.copy_out``."""
@@ -244,7 +249,11 @@ class CupyDriver:
     def _known(self, memory: memoryview, *, kind: HostKind, address: int) -> HostMemory:
         """With unified addresses the device finds pinned memory where the host does, or says where."""
         mapped = runtime.pointerGetAttributes(address).devicePointer if self.facts.maps_host_memory else 0
+        self._pinned[address] = len(memory)
         return HostMemory(memory=memory, kind=kind, address=address, device_address=int(mapped) or None)
+
+    def _is_pinned(self, address: int) -> bool:
+        return any(0 <= address - start < length for start, length in list(self._pinned.items()))
 
     def _await_calls(self, *, stream: int | None = None, event: int | None = None) -> None:
         """The calls of one stream or of one event are made."""
