@@ -14,7 +14,7 @@ from app.cli.profile_files import (
     load_selections,
     read_document_file,
 )
-from app.cli.profile_lines import finish, told_in_words
+from app.cli.profile_lines import finish, say, told_in_words
 from app.core.errors import FormatError, shown
 from app.core.profiles.budget import MEMORY_FLOOR_BYTES
 from app.core.profiles.effective import EffectiveProfile, effective_object, effective_profile
@@ -173,7 +173,7 @@ def _print_values(resolved: EffectiveProfile) -> None:
     held = {one.key for one in resolved.values}
     for one in (*resolved.values, *(common for common in resolved.common if common.key not in held)):
         replaced = f"  (instead of {masked(one.key, one.replaced)})" if one.replaced is not None else ""
-        typer.echo(f"{one.key}={masked(one.key, one.value)}  {one.source.value} {one.origin}{replaced}")
+        say(f"{one.key}={masked(one.key, one.value)}  {one.source.value} {one.origin}{replaced}")
 
 
 def print_json(document: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from app.cli.profile_check import JsonOption, TemplatesOption, print_json
 from app.cli.profile_files import LoadedContract, load_contract, read_document_file
-from app.cli.profile_lines import finish, told_in_words
+from app.cli.profile_lines import finish, say, told_in_words
 from app.core.errors import FormatError, shown
 from app.core.profiles.diff import Diff, diff_contracts, diff_object, diff_profiles
 from app.core.profiles.effective import EffectiveProfile, effective_profile
@@ -85,6 +85,6 @@ def _print_diff(compared: Diff) -> None:
         else:
             text = line.left if line.left is not None else line.right or ""
         note = f"  ({line.note})" if line.note else ""
-        typer.echo(f"{signs[line.change.value]} {line.pointer}  {text}{note}")
+        say(f"{signs[line.change.value]} {line.pointer}  {text}{note}")
     more = ", and more" if compared.is_cut else ""
     typer.echo(f"{len(compared.lines)} differences{more}")

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import typer
 
 from app.cli.client import fail
+from app.cli.receipt_lines import printable
 from app.core.errors import CoreError, FormatError
 from app.core.profiles.documents import ProfileDocumentError
 from app.core.profiles.findings import CheckResult, ProfileFinding, blocking, finding_object, overall
@@ -27,13 +28,12 @@ def told_in_words(*, as_json: bool) -> Iterator[None]:
         if as_json:
             typer.echo(json.dumps({"error": str(error), **findings_document(error.findings)}))
         else:
-            typer.echo(f"{error.code}  {error}", err=True)
+            typer.echo(printable(f"{error.code}  {error}"), err=True)
             print_findings(error.findings, all_of_them=False)
         raise typer.Exit(1) from None
-    except FormatError as error:
-        fail(error, as_json=as_json, status=2)
     except CoreError as error:
-        fail(error, as_json=as_json, status=1)
+        told = error if as_json else ValueError(printable(str(error)))
+        fail(told, as_json=as_json, status=2 if isinstance(error, FormatError) else 1)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -78,9 +78,14 @@ def print_findings(findings: Sequence[ProfileFinding], *, all_of_them: bool) -> 
     quiet = (CheckResult.PASS, CheckResult.NOT_APPLICABLE)
     for found in findings:
         if all_of_them or found.result not in quiet:
-            typer.echo(_line(found))
+            say(_line(found))
     counts = ", ".join(f"{count} {result.value}" for result, count in _counts(findings).items())
     typer.echo(f"{overall(findings).value}: {counts}" if findings else "nothing checked")
+
+
+def say(text: str) -> None:
+    """One line on standard output, without anything a terminal would obey: values come from documents."""
+    typer.echo(printable(text))
 
 
 def _counts(findings: Sequence[ProfileFinding]) -> dict[CheckResult, int]:

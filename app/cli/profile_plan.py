@@ -17,7 +17,7 @@ from app.cli.profile_check import (
     receipt_image_id,
 )
 from app.cli.profile_files import LoadedContract, load_contract, load_receipt, read_document_file
-from app.cli.profile_lines import finish, told_in_words
+from app.cli.profile_lines import finish, say, told_in_words
 from app.core.errors import FormatError, shown
 from app.core.profiles.documents import refusal
 from app.core.profiles.drift import DriftLine, LineState, drift_findings, drift_lines, drift_object
@@ -147,18 +147,19 @@ def _write(planned: RankPlan, folder: Path) -> None:
 
 
 def _print_plan(planned: RankPlan) -> None:
-    typer.echo(environment_text(planned), nl=False)
+    for line in environment_text(planned).splitlines():
+        say(line)
     for mount in planned.mounts:
         mode = "read-write" if mount.writable else "read-only"
-        typer.echo(f"mount {mount.source} at {mount.target or 'not published'} {mode}  {mount.says}")
-    typer.echo(f"image {planned.image_reference or 'not given'}  {planned.image_id or ''}")
-    typer.echo(f"command {' '.join(planned.command)}  (to review, never executed)")
+        say(f"mount {mount.source} at {mount.target or 'not published'} {mode}  {mount.says}")
+    say(f"image {planned.image_reference or 'not given'}  {planned.image_id or ''}")
+    say(f"command {' '.join(planned.command)}  (to review, never executed)")
 
 
 def _print_lines(lines: tuple[DriftLine, ...]) -> None:
     for line in lines:
         if line.state is not LineState.SAME:
-            typer.echo(
+            say(
                 f"{line.state.value:12} {line.place.value} {line.name}"
                 f"  planned {line.expected or 'nothing'}, real {line.found or 'nothing'}"
             )

@@ -258,6 +258,19 @@ def test_drift_against_what_was_planned(contract: Path, tmp_path: Path) -> None:
     assert "hush" not in output
 
 
+def test_nothing_a_terminal_would_obey_is_printed(contract: Path, tmp_path: Path) -> None:
+    document = made.inspection(made.rank_values(NAME) | {"TITLE": "\x1b]0;owned\x07", "A\x1b[2J": "1"})
+    (tmp_path / "rank.json").write_bytes(rig.dump(document))
+    _, output = run("drift", contract, NAME, tmp_path / "rank.json", *plan_options(tmp_path))
+    assert "owned" in output
+    assert "\x1b" not in output
+    other = tmp_path / "other.json"
+    other.write_bytes(rig.dump(rig.put(made.contract_document(), "/profiles/tp4-dcp4/lifecycle", "\x1b[2J")))
+    assert "\x1b" not in run("diff", contract, other)[1]
+    assert "\x1b" not in run("effective", contract, "\x1b[2J")[1]
+    assert "\x1b" not in run("namespace", "\x1b[2J", "a")[1]
+
+
 def test_namespaces(tmp_path: Path) -> None:
     assert run("namespace", made.IMAGE_ID, NAME) == (0, f"{made.NAMESPACE}\n")
     assert answer("namespace", "latest", NAME)[0] == 2

@@ -118,7 +118,16 @@ def test_an_overlay_changes_entrypoint_and_mounts() -> None:
 
 @pytest.mark.parametrize(
     "order",
-    [{"rank": 4}, {"rank": -1}, {"image_id": "latest"}, {"given": {f"K{n}": "" for n in range(1001)}}],
+    [
+        {"rank": 4},
+        {"rank": -1},
+        {"image_id": "latest"},
+        {"given": {f"K{n}": "" for n in range(1001)}},
+        {"given": {"A": "1\nEVIL=1"}},
+        {"given": {"A": "1\rEVIL=1"}},
+        {"given": {"A\nEVIL": "1"}},
+        {"given": {"lower": "1"}},
+    ],
 )
 def test_an_order_that_cannot_be_is_refused(order: Json) -> None:
     with pytest.raises(FormatError):

@@ -20,12 +20,12 @@ from app.core.profiles.documents import (
 from app.core.profiles.fields import Fields, Problems
 from app.core.profiles.profile_entry import ProfileEntry, read_entries
 from app.core.profiles.references import Base, Reference, resolve
+from app.core.profiles.template import has_control, is_variable
 from app.core.qualify.pointer import step
 
 COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _PLATFORM: Final = re.compile(r"[a-z0-9]+/[a-z0-9]+(?:/v[0-9]+)?")
 _ABSOLUTE: Final = re.compile(r"/[^\x00\\]+")
-_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]*")
 MOST_SOURCES: Final = 1_000
 # Stands for the contract's own folder, whatever it is called: ``..`` leads to its parent and no further.
 _OWN_FOLDER: Final = "profiles"
@@ -200,10 +200,12 @@ def _native(fields: Fields) -> Native:
 
 def _environment(top: Fields) -> dict[str, str]:
     pairs = top.pairs("common_environment")
-    for key in pairs:
-        if _VARIABLE.fullmatch(key) is None:
-            place = f"/common_environment{step(key)}"
+    for key, value in pairs.items():
+        place = f"/common_environment{step(key)}"
+        if not is_variable(key):
             top.problems.add(place, expected="a key of A-Z, 0-9 and _", found=shown(key))
+        if has_control(value):
+            top.problems.add(place, expected="a value without control characters", found=shown(value))
     return pairs
 
 

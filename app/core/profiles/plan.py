@@ -23,7 +23,7 @@ from app.core.profiles.observed import ObservedRank
 from app.core.profiles.profile_entry import ProfileEntry
 from app.core.profiles.secrets import masked
 from app.core.profiles.site import Site
-from app.core.profiles.template import is_placeholder
+from app.core.profiles.template import has_control, is_placeholder, is_variable
 from app.core.qualify.pointer import step
 
 PLAN_SCHEMA: Final = "sparkgate-rank-plan/v1"
@@ -102,7 +102,8 @@ class RankPlan:
 def rank_plan(effective: EffectiveProfile, *, contract: Contract, order: RankOrder) -> RankPlan:
     """Plan one rank of a profile and hold the planned environment to every guard.
 
-    Raises: FormatError: no such rank, an image id of another form, too many given values.
+    Raises: FormatError: no such rank, an image id of another form, too many given values, a given name that
+    is no variable, a value with a line end or another control character.
     """
     entry = effective.entry
     if not 0 <= order.rank < entry.node_count:
@@ -112,10 +113,15 @@ def rank_plan(effective: EffectiveProfile, *, contract: Contract, order: RankOrd
         raise FormatError("image id", expected=expected, found=shown(order.image_id))
     if len(order.given) > MOST_GIVEN:
         raise FormatError("given values", expected=f"at most {MOST_GIVEN}", found=str(len(order.given)))
+    _check_given(order.given)
     namespace = None
     if entry.sparkcache and order.image_id is not None:
         namespace = derive_namespace(order.image_id, entry.name)
     environment = tuple(_environment(effective, order, namespace).values())
+    for one in environment:
+        if has_control(one.value):
+            expected = "a value without control characters"
+            raise FormatError(one.key, expected=expected, found=f"one from {one.origin}")
     case = RankCase(
         contract=contract,
         effective=effective,
@@ -171,6 +177,12 @@ def environment_text(plan: RankPlan) -> str:
     a file with one in it cannot start anything."""
     head = f"# {plan.entry.name} rank {plan.rank}: to review, not authorised to run\n"
     return head + "".join(f"{one.key}={masked(one.key, one.value)}\n" for one in plan.environment)
+
+
+def _check_given(given: Mapping[str, str]) -> None:
+    for key in given:
+        if not is_variable(key):
+            raise FormatError("given value", expected="a variable of A-Z, 0-9 and _", found=shown(key[:80]))
 
 
 def _buffers(plan: RankPlan) -> JsonValue:

@@ -13,6 +13,7 @@ from app.core.digest import Digest
 from app.core.errors import shown
 from app.core.profiles.documents import DocumentKind, ProfileDocument, read_profile_document
 from app.core.profiles.fields import Fields, Problems
+from app.core.profiles.template import has_control
 from app.core.qualify.pointer import step
 
 RANKS: Final = 4
@@ -35,7 +36,7 @@ _OPTIONAL: Final = frozenset(
 )
 _PREFIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_FORBIDDEN_IN_PATHS: Final = (":", "\n", "\0", "REPLACE")
+_FORBIDDEN_IN_PATHS: Final = (":", "REPLACE")
 _MAX_INT32: Final = 2**31 - 1
 
 
@@ -217,7 +218,7 @@ def _path(top: Fields, name: str) -> str:
 def _relative(top: Fields, name: str) -> str:
     """A file beside the site; neither absolute nor leading out."""
     path = top.text(name)
-    if path.startswith("/") or ".." in path.split("/") or any(sign in path for sign in _FORBIDDEN_IN_PATHS):
+    if path.startswith("/") or ".." in path.split("/") or has_control(path) or "REPLACE" in path:
         expected = "a path below the site's folder"
         top.problems.add(top.place(name), code="SITE_PATH_UNSAFE", expected=expected, found=shown(path))
     return path
@@ -226,6 +227,6 @@ def _relative(top: Fields, name: str) -> str:
 def _check_path(top: Fields, at: str, path: str) -> None:
     parts = path.split("/")
     holds = path.startswith("/") and any(parts) and ".." not in parts
-    if not holds or any(sign in path for sign in _FORBIDDEN_IN_PATHS):
-        expected = "an absolute path, not /, without .., colon, newline, NUL and REPLACE"
+    if not holds or has_control(path) or any(sign in path for sign in _FORBIDDEN_IN_PATHS):
+        expected = "an absolute path, not /, without .., colon, control characters and REPLACE"
         top.problems.add(at, code="SITE_PATH_UNSAFE", expected=expected, found=shown(path))

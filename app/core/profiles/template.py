@@ -49,6 +49,16 @@ def is_placeholder(value: str) -> bool:
     return any(sign in value for sign in _PLACEHOLDER_SIGNS)
 
 
+def is_variable(name: str) -> bool:
+    """Whether a name is that of a variable (§4.1)."""
+    return _KEY.fullmatch(name) is not None
+
+
+def has_control(value: str) -> bool:
+    """Whether a value holds a line end or another control character: it cannot stand in one line."""
+    return _CONTROL.search(value) is not None
+
+
 def read_template(raw: bytes, *, name: str) -> Template:
     """Read a file of assignments.
 
@@ -97,12 +107,12 @@ class _Lines:
 
     def take(self, number: int, key: str, value: str) -> None:
         """One assignment."""
-        if _KEY.fullmatch(key) is None:
+        if not is_variable(key):
             # Not shown: in a rank's file it may be the second line of a secret.
             self.wrong(number, "TPL_SYNTAX", "a key of A-Z, 0-9 and _", "another one")
         elif key in self.pairs:
             self.wrong(number, "TPL_DUP_KEY", "every key once", f"{key} again", key=key)
-        elif _CONTROL.search(value) is not None:
+        elif has_control(value):
             self.wrong(number, "TPL_VALUE", "a value without control characters", "one of them", key=key)
         else:
             self.pairs[key] = value
