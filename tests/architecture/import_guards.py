@@ -89,7 +89,7 @@ def pydantic_only_at_the_edge(root: Path) -> Iterator[str]:
 def sql_only_where_sql_belongs(root: Path) -> Iterator[str]:
     """Elsewhere a session is passed on, an address read, an error caught; no statement is written."""
     repositories = tuple(f"app.{noun}.repository" for noun in sorted(NOUN_NAMES))
-    pages = ("app.dashboard.queries", "app.dashboard.queries_evidence")
+    pages = tuple(f"app.dashboard.queries{part}" for part in ("", "_evidence", "_answers"))
     homes = ("app.db", "app.models", "app.web", *pages, *repositories)
     for source, found in _imports(root, "app", "workers"):
         name = found.names[-1]
