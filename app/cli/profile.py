@@ -4,6 +4,7 @@ import typer
 
 from app.cli.profile_activation import activation, claim, drill
 from app.cli.profile_check import check, effective
+from app.cli.profile_collect import collect_activation
 from app.cli.profile_compare import diff, namespace
 from app.cli.profile_import import import_profiles
 from app.cli.profile_overlay import overlay
@@ -28,3 +29,4 @@ profile_app.command("activation")(activation)
 profile_app.command("claim")(claim)
 profile_app.command("drill")(drill)
 profile_app.command("overlay")(overlay)
+profile_app.command("collect")(collect_activation)

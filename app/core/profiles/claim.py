@@ -14,7 +14,7 @@ from app.core.qualify.claim import Claim, ClaimState, claim_of, standing_claims
 from app.core.qualify.document import Document
 
 NOT_CLAIMED: Final = {
-    "a completed request of a million tokens": r"(?:million|1m|1 ?048 ?576|1 ?000 ?000) (?:tokens? )?requests?|"
+    "a completed request of a million tokens": r"(?:million|1m|1 ?048 ?576) (?:tokens? )?requests?|"
     r"requests? of (?:a|one) million tokens|million tokens? completed|completed million tokens?",
     "multimodal correctness": r"multi ?modal",
     "a switched fabric": r"switched fabrics?",
