@@ -146,6 +146,7 @@ def test_what_was_made_links_to_where_it_is_read(document: dict[str, Any]) -> No
         "register_oracle": "get_oracle",
         "register_source": "get_source",
         "register_image": "get_image",
+        "add_profile_document": "get_profile_document",
         "append_receipt": "get_receipt",
         "declare_receipts": "get_declaration",
         "grant_exception": "get_exception",
