@@ -1,5 +1,6 @@
 """One export: how far it is, its bundle, how to verify it."""
 
+from typing import Final
 from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
@@ -22,6 +23,34 @@ from app.models import EvidenceExport
 from app.web.deps import ReadSession, SettingsDep, WriteSession
 
 router = APIRouter(prefix="/evidence/{export_id}", include_in_schema=False)
+
+
+# What a bundle counts, in the order and the words of the page.
+CONTENTS: Final = {
+    "receipts": "receipts",
+    "verdicts": "verdicts",
+    "coverage": "lines of coverage",
+    "images": "images",
+    "restores": "restores",
+    "restore_ranks": "their ranks",
+    "restore_receipts": "their receipts",
+    "withdrawals": "withdrawals",
+    "conflicts": "conflicts",
+    "declarations": "declarations",
+    "exceptions": "exceptions",
+    "origins": "places of receipts",
+    "statements/runs.intoto.jsonl": "statements of runs",
+    "statements/verdicts.intoto.jsonl": "statements of verdicts",
+    "rows": "rows that are meant",
+    "context": "rows beside them",
+}
+
+
+def contents_of(export: EvidenceExport) -> list[tuple[str, int]]:
+    """What is in a bundle, counted; a name nobody put into words stands as it is."""
+    found = export.contents or {}
+    names = [*(name for name in CONTENTS if name in found), *sorted(found.keys() - CONTENTS)]
+    return [(CONTENTS.get(name, name.replace("_", " ")), found[name]) for name in names]
 
 
 @router.get("")
@@ -102,6 +131,7 @@ def _live(
         root=roots.get(export.ledger_size, ""),
         kept_until=reading.kept_until(export, settings=settings),
         file_name=file_name(export),
+        contents=contents_of(export),
         **key_of(signer),
     )
     return Live(url=f"/evidence/{export.id}/live", inner=inner, poll_ms=None if export.ended_at else FAST_MS)

@@ -12,6 +12,9 @@ State = Literal["waiting", "running", "finished", "failed", "expired"]
 MOST_IMAGES = 1000
 Degree = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,3}$"), Field(examples=["4"])]
 
+# Beyond the log is a 400 that says so, however large; a document's reader still wants a bound.
+LedgerSize = Annotated[int, Field(ge=1, json_schema_extra={"maximum": EXACT})]
+
 
 class TopologyBody(Body):
     """Tensor-parallel and decode-context-parallel size."""
@@ -33,10 +36,8 @@ class ExportBody(Body):
         default=[], max_length=MOST_IMAGES, description="config ids; empty: whatever it is about"
     )
     topology: TopologyBody | None = None
-    ledger_size: int | None = Field(
+    ledger_size: LedgerSize | None = Field(
         default=None,
-        ge=1,
-        json_schema_extra={"maximum": EXACT},
         description="entries of the ledger to cover; all there are, if not given. The same size again is the "
         "same bundle, byte for byte",
     )

@@ -152,4 +152,5 @@ def test_what_was_made_links_to_where_it_is_read(document: dict[str, Any]) -> No
         "grant_exception": "get_exception",
         "request_restore": "get_restore",
         "request_readback": "get_readback",
+        "request_evidence": "get_evidence",
     }
