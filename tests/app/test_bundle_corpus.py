@@ -1,5 +1,4 @@
-"""The whole corpus through PostgreSQL into a bundle: its verifier, which knows no database, makes every verdict
-again to the same bytes."""
+"""The whole corpus through PostgreSQL into a bundle; its verifier knows no database and says the same."""
 
 from datetime import UTC, datetime
 from pathlib import Path

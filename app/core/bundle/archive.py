@@ -14,6 +14,8 @@ from app.core.errors import FormatError, IntegrityError
 
 BLOCK: Final = 512
 CHUNK_BYTES: Final = 1024 * 1024
+# A line may be read alone: then what is read beyond it is for nothing.
+_LINE_BYTES: Final = 64 * 1024
 _END: Final = bytes(2 * BLOCK)
 _MODE: Final = b"0000644\0"
 _NOBODY: Final = b"0000000\0"
@@ -135,15 +137,15 @@ def walk(file: BinaryIO) -> Iterator[Member]:
     raise FormatError("archive", expected=f"at most {MOST_FILES} members", found="more")
 
 
-def chunks_of(file: BinaryIO, member: Member) -> Iterator[bytes]:
-    """The bytes of a member, some at a time.
+def chunks_of(file: BinaryIO, member: Member, *, most: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """The bytes of a member, `most` at a time.
 
     Raises:
         FormatError: the archive ends inside it.
     """
     place, end = member.offset, member.offset + member.byte_count
     while place < end:
-        chunk = _read(file, place, min(CHUNK_BYTES, end - place))
+        chunk = _read(file, place, min(most, end - place))
         yield chunk
         place += len(chunk)
 
@@ -160,7 +162,7 @@ def lines_of(file: BinaryIO, member: Member, *, longest: int, start: int = 0) ->
         FormatError: a line is longer than `longest`, or the last one has no end.
     """
     place, rest = start, b""
-    for chunk in chunks_of(file, _from(member, start)):
+    for chunk in chunks_of(file, _from(member, start), most=_LINE_BYTES):
         *whole, rest = (rest + chunk).split(b"\n")
         for line in whole:
             yield place, line

@@ -24,7 +24,9 @@ class Coverage:
     def __init__(self, *, images: Sequence[str], topology: str) -> None:
         self._images = frozenset(images)
         self._topology = topology
-        self._scopes: dict[str, tuple[str, tuple[int, ...]]] = {}
+        # Subject key → its line, and the numbers of the texts it names; the numbers are shared.
+        self._scopes: dict[bytes, tuple[bytes, tuple[int, ...]]] = {}
+        self._numbers: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._titles: dict[str, str] = {}
         self._with_receipts: set[str] = set()
         self._open: dict[str, int] = {}
@@ -47,12 +49,14 @@ class Coverage:
         texts = says.get("not_established")
         listed = [one for one in texts if isinstance(one, str)] if isinstance(texts, list) else []
         numbers = tuple(self._open.setdefault(one, len(self._open)) for one in listed)
-        self._scopes[row.text("subject_key")] = (_BREAK.join(_cells(row)), numbers)
+        shared = self._numbers.setdefault(numbers, numbers)
+        line = _BREAK.join(_cells(row)).encode("utf-8")
+        self._scopes[bytes.fromhex(row.text("subject_key"))] = (line, shared)
 
     def lines(self) -> Iterator[list[str]]:
         """Every line, by image, and those without evidence behind them."""
         for joined in sorted(cells for cells, _ in self._scopes.values()):
-            image, *rest = joined.split(_BREAK)
+            image, *rest = joined.decode("utf-8").split(_BREAK)
             self.outcomes[rest[8]] += 1
             yield [digest_text(image), self._titles.get(image, ""), *rest]
         for image, title in self.without_evidence():

@@ -20,6 +20,7 @@ from app.core.signature import sign
 
 ORIGIN: Final = "sample.sparkgate.example/log"
 _IMAGES: Final = ("a1" * 32, "b2" * 32, "c3" * 32)
+_RECEIPTS_OF_AN_IMAGE: Final = 10
 _SCHEMA: Final = "sparkring-glm53-dflash7-snapshot-v1-safe-validation/v1"
 
 
@@ -66,17 +67,18 @@ class Sample:
 
 
 def make_sample(*, seed: bytes, receipts: int = 3) -> Sample:
-    """A log signed with a key of this seed (32 bytes).
+    """A log signed with a key of this seed (32 bytes); about the last image there is no receipt.
 
     Args: receipts: how many restore receipts; each differs in its prompt.
     """
     log = SampleLog()
-    for number, image in enumerate(_IMAGES):
+    images = [*_IMAGES, *(str(sha256(b"image %d" % one)) for one in range(receipts // _RECEIPTS_OF_AN_IMAGE))]
+    for number, image in enumerate(images):
         log.add_image(config_id=image, title=f"runtime {number}", manifest_digest=str(sha256(image.encode())))
     previous = 0
     digests = []
     for number in range(receipts):
-        raw = encode_canonical(_receipt(_IMAGES[number % 2], number=number))
+        raw = encode_canonical(_receipt(images[number % (len(images) - 1)], number=number))
         digests.append(
             log.add_receipt(raw, repository="sample", path=f"receipts/{number}.json", commit="ab" * 20)
         )

@@ -39,6 +39,7 @@ FINDINGS: Final = 1
 UNREADABLE: Final = 2
 SIGNER_UNKNOWN: Final = 3
 MOST_FINDINGS: Final = 200
+_BENT: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _LONGEST_ENVELOPE: Final = 4 * 1024 * 1024
 _OUTCOMES: Final = {
     GOOD: "good",
@@ -147,6 +148,15 @@ def verify_file(file: BinaryIO, *, options: VerifyOptions, verification: Verific
         _Checking(contents, manifest, public=public, verification=verification).check(options.checkpoint)
     except CoreError as error:
         verification.report(error)
+    except _BENT as error:
+        verification.report(_bent("bundle", error))
+
+
+def _bent(subject: str, error: Exception) -> CoreError:
+    """What is signed and covered by the log may still be in no form that any program of ours writes."""
+    return FormatError(
+        subject, expected="rows as the server writes them", found=f"{type(error).__name__}: {error}"
+    )
 
 
 def _begins_as_bundle(file: BinaryIO) -> bool:
@@ -302,6 +312,8 @@ class _Checking:
                 self._report(finding)
         except CoreError as error:
             self._report(error)
+        except _BENT as error:
+            self._report(_bent(f"entry {leaf.index}", error))
 
     def _receipt(self, row: RowRecord) -> None:
         digest = row.text("sha256")
