@@ -20,7 +20,7 @@ from app.core.profiles.activation import (
 )
 from app.core.profiles.activation_terms import RuleSet
 from app.core.profiles.claim import claim_findings, claim_object, claims_about, read_claim
-from app.core.profiles.contract import read_contract
+from app.core.profiles.contract import Contract, read_contract
 from app.core.profiles.drill import drill_object, parse_drill
 from app.core.profiles.drill_bar import drill_findings
 from app.core.profiles.release import read_release_selection
@@ -28,13 +28,21 @@ from app.core.qualify.claim import Claim
 
 _POOL = re.compile(r"(\d{1,4})/(\d{1,4})=(\d{1,18})")
 _TOLD_APART = ("findings", "result")
+_CONTRACT_NAME = "profile-contract.json"
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 AllOption = Annotated[bool, typer.Option("--all", help="Print passed checks too.")]
 
 
 def activation(
     file: Annotated[Path, typer.Argument(help="The activation receipt.")],
-    contract: Annotated[Path, typer.Option("--contract", help="The contract it is judged against.")],
+    contracts: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--contract",
+            help="The contract; of several the one the receipt names. "
+            f"None: {_CONTRACT_NAME} beside FILE or in the folder above.",
+        ),
+    ] = None,
     rules: Annotated[
         RuleSet, typer.Option("--rules", help="The published rules alone, or those and ours.")
     ] = RuleSet.STRICT,
@@ -58,8 +66,8 @@ def activation(
     Exit codes: 0 nothing blocks, 1 something does, 2 usage or unreadable.
     """
     with told_in_words(as_json=as_json):
-        bound = read_contract(read_document_file(contract), subject=contract.name)
         raw = read_document_file(file)
+        bound = _contract(raw, contracts or _beside(file))
         known = _pools(pools or [])
         judged = judge_activation(raw, contract=bound, rules=rules, pinned=pinned, pools=known)
         chosen = [
@@ -112,6 +120,25 @@ def drill(
         read = parse_drill(read_document_file(file), subject=file.name)
         head = {"file": str(file), **drill_object(read)}
         finish(head, drill_findings(read), as_json=as_json, all_of_them=everything)
+
+
+def _beside(file: Path) -> list[Path]:
+    """The contract in the receipt's folder or the one above, as upstream keeps them.
+
+    Raises:
+        FormatError: there is none.
+    """
+    folder = file.absolute().parent
+    found = [one / _CONTRACT_NAME for one in (folder, folder.parent) if (one / _CONTRACT_NAME).is_file()]
+    if not found:
+        raise FormatError("--contract", expected=f"a contract, or {_CONTRACT_NAME} beside FILE", found="none")
+    return found[:1]
+
+
+def _contract(raw: bytes, files: list[Path]) -> Contract:
+    """The contract whose digest the receipt names, else the first (§14 G-12)."""
+    read = [read_contract(read_document_file(one), subject=one.name) for one in files]
+    return next((one for one in read if one.sha256.encode() in raw), read[0])
 
 
 def _claim(file: Path) -> Claim:
