@@ -109,6 +109,7 @@ CORE: Final = _e(
         _e("host_placement.py", "one placement in host memory: two arenas, copies in order"),
         _e("host_pool.py", "page pools in host memory"),
         _e("coverage.py", "whether copies follow each other and are complete, for every device"),
+        _e("pool_budget.py", "the pools of a device under one budget, for every device"),
         _e("page_sets.py", "page sets handed out and how far each has come, for every device"),
         _e("page_slots.py", "the page slots of one layout, for every device"),
         _e("kernels.py", "array code over any array module; each CUDA kernel's NumPy twin"),

@@ -160,7 +160,7 @@ def _measure_kernels(device: CudaDevice, *, stored: Stored, rounds: int) -> dict
     byte_count = stored.payload_bytes
     source, target = driver.allocate(byte_count), driver.allocate(byte_count)
     pages = device.reserve(stored.layout, block_counts=stored.block_counts)
-    addresses = device._pools[stored.layout.sha256].upload_tables(pages)
+    addresses = device._budget.pools[stored.layout.sha256].upload_tables(pages)
     table = encode_table(whole_spans(stored))
     table_at = driver.allocate(table.size)
     driver.copy_in(table_at, source=table, stream=stream)

@@ -155,7 +155,7 @@ def test_the_error_word_of_a_kernel_fails_the_placement() -> None:
     with CudaDevice("cuda0", driver=driver, pool_bytes=NEED_BYTES, arena_bytes=ARENA_BYTES) as device:
         pages = device.reserve(LAYOUT, block_counts=COUNTS)
         placement = begin(device, pages)
-        device._pools[LAYOUT.sha256]._own(pages.slots, owner=77)
+        device._budget.pools[LAYOUT.sha256]._own(pages.slots, owner=77)
         driver.await_stream(device._work)
         place_whole(placement, content=bytes(PAYLOAD_BYTES))
         with pytest.raises(DeviceError, match="error word 5"):

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from app.core.restore.device import ArenaMode, ArenaState
+from app.core.restore.device import ArenaState
 from app.core.restore.kernels import Bytes, copy_bytes
 from app.core.restore.plan import MAX_SUBMISSION_SPANS, CopySpan
 from workers.gpu.cuda_kernels import (
@@ -139,11 +139,6 @@ class CudaArena:
         for address in filter(None, (self._staging, self._device_table)):
             self._driver.release(address)
         self._staging = self._device_table = 0
-
-    @property
-    def mode(self) -> ArenaMode:
-        """How fillings reach the device."""
-        return ArenaMode.STAGED if self._staging else ArenaMode.MAPPED
 
     def _queue(
         self,

@@ -12,6 +12,7 @@ from app.core.errors import CoreError, DeviceError
 from app.core.restore.device import ArenaMode, LayerDigest, PageSet, PageState, Producer
 from app.core.restore.page_sets import PageSets
 from app.core.restore.page_slots import FixedPool
+from app.core.restore.pool_budget import PoolBudget
 from app.core.store.layout import MAX_OBJECT_BYTES
 from app.core.store.snapshot import LayerSpan, PageLayout
 from workers.gpu.cuda_arenas import CudaArena
@@ -102,9 +103,8 @@ class CudaDevice:
                 arena.stage()
         lane_bytes = min(_LANE_BYTES, -(-arena_bytes // 16) * 16)
         self._read_back = ReadBack(driver, memories=self._memories, chunk_bytes=lane_bytes)
-        self._pools: dict[Digest, CudaPool] = {}
+        self._budget: PoolBudget[CudaPool] = PoolBudget(name, pool_bytes=pool_bytes)
         self._sets = PageSets(name)
-        self._reserved_bytes = 0
         self._placement: tuple[int, CudaPlacement] | None = None
         self._lock = threading.RLock()
         log.info("device %s: %s", name, self.notes[0])
@@ -127,7 +127,7 @@ class CudaDevice:
     @property
     def free_bytes(self) -> int:
         """See ``Device.free_bytes``."""
-        return self.pool_bytes - self._reserved_bytes
+        return self._budget.free_bytes
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ class CudaDevice:
                 lambda: self.driver.await_stream(self._work),
                 self._read_back.close,
                 *(arena.close for arena in self.arenas),
-                *(pool.close for pool in self._pools.values()),
+                *(pool.close for pool in self._budget.pools.values()),
                 self._producer.close,
                 lambda: self.driver.destroy(streams=(self._work,), events=(self._worked,)),
                 self._memories.close,
@@ -156,7 +156,7 @@ class CudaDevice:
             for step in steps:
                 with suppress(CoreError):
                     step()
-            self._pools.clear()
+            self._budget.pools.clear()
 
     def host_memory(self, byte_count: int) -> memoryview:
         """See ``Device.host_memory``."""
@@ -177,7 +177,7 @@ class CudaDevice:
         with self._lock:
             pool = self._pool_with_room(layout, block_counts=block_counts)
             slots = pool.take(block_counts, owner=self._sets.next_number)
-            self._reserved_bytes += pool.slots.need_bytes(block_counts)
+            self._budget.reserve(pool, block_counts=block_counts)
             return self._sets.add(layout, block_counts=block_counts, slots=slots)
 
     def fence(self, pages: PageSet, *, producer: Producer) -> None:
@@ -201,7 +201,7 @@ class CudaDevice:
         """See ``Device.begin``."""
         with self._lock:
             self._sets.require_private(pages)
-            pool = self._pools[pages.layout.sha256]
+            pool = self._budget.pools[pages.layout.sha256]
             pool.check_slots(pages.slots, block_counts=pages.block_counts)
             self._sets.begin(pages)
             try:
@@ -262,8 +262,8 @@ class CudaDevice:
             if self._placement is not None and self._placement[0] == pages.number:
                 self._placement[1].abort()
             if self._sets.discard(pages):
-                pool = self._pools[pages.layout.sha256]
-                self._reserved_bytes -= pool.slots.need_bytes(pages.block_counts)
+                pool = self._budget.pools[pages.layout.sha256]
+                self._budget.give_back(pool, block_counts=pages.block_counts)
                 try:
                     pool.give_back(pages.slots)
                 except DeviceError as error:
@@ -285,7 +285,7 @@ class CudaDevice:
     def pool_digests(self, layout: PageLayout) -> tuple[Digest, ...]:
         """The SHA-256 of each layer's whole pool, to compare placements page by page with padding."""
         with self._lock:
-            layers = self._pools[layout.sha256].layers
+            layers = self._budget.pools[layout.sha256].layers
             return self._read_back.digest_pools(layers, after=self._work_done())
 
     def _choose_mode(self, wanted: ArenaMode | None) -> ArenaMode:
@@ -322,38 +322,24 @@ class CudaDevice:
 
     def _kept_pool(self, pages: PageSet) -> CudaPool:
         self._sets.require_kept(pages)
-        return self._pools[pages.layout.sha256]
+        return self._budget.pools[pages.layout.sha256]
 
     def _pool_with_room(self, layout: PageLayout, *, block_counts: tuple[int, ...]) -> CudaPool:
-        pool = self._pools.get(layout.sha256)
-        if pool is None:
-            pool = CudaPool(self.driver, layout, stream=self._work, fixed=self._fixed_pool)
-        growth = pool.slots.growth_bytes(block_counts)
-        room = self.pool_bytes - sum(other.slots.committed_bytes for other in self._pools.values())
-        if growth > room:
-            room += self._drop_idle_pools(keep=layout.sha256)
-        if growth > room:
-            raise DeviceError(
-                f"pool of {self.name}",
-                expected=f"room for {pool.slots.need_bytes(block_counts)} bytes of pages",
-                found=f"{self.free_bytes} of {self.pool_bytes} bytes free",
-            )
+        pool = self._budget.pool_for(
+            layout,
+            block_counts=block_counts,
+            make=lambda: CudaPool(self.driver, layout, stream=self._work, fixed=self._fixed_pool),
+            drop=self._drop_pool,
+        )
         if pool.slots.sets and self._placement is not None and pool.needs_memory(block_counts):
             raise DeviceError(
                 f"pool of {self.name}", expected="no open placement while it grows", found="one"
             )
-        self._pools[layout.sha256] = pool
         return pool
 
-    def _drop_idle_pools(self, *, keep: Digest) -> int:
-        idle = [key for key, pool in self._pools.items() if key != keep and pool.slots.sets == 0]
+    def _drop_pool(self, pool: CudaPool) -> None:
         self.driver.await_stream(self._work)
-        freed = 0
-        for key in idle:
-            pool = self._pools.pop(key)
-            freed += pool.slots.committed_bytes
-            pool.close()
-        return freed
+        pool.close()
 
     def _end_placement(self, pages: PageSet, *, settled: bool) -> None:
         with self._lock:

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from app.core.errors import DeviceError
+from app.core.errors import CoreError, DeviceError
 from app.core.restore.coverage import Coverage
 from app.core.restore.device import Arena, ArenaState, PlacementStats
 from app.core.restore.plan import MAX_SUBMISSION_SPANS, CopySpan
@@ -119,10 +119,10 @@ class CudaPlacement:
         """See ``Placement.abort``. A device that is lost runs nothing any more: nothing is waited for."""
         if self._open:
             try:
-                with suppress(DeviceError):
+                with suppress(CoreError):
                     self._drain()
             finally:
-                with suppress(DeviceError):
+                with suppress(CoreError):
                     self._end(settled=False)
 
     def _drain(self) -> None:

@@ -16,6 +16,7 @@ from app.core.restore.host_pool import HostPool, PoolLayer
 from app.core.restore.kernels import Bytes
 from app.core.restore.page_sets import PageSets
 from app.core.restore.page_slots import FixedPool
+from app.core.restore.pool_budget import PoolBudget
 from app.core.store.layout import MAX_OBJECT_BYTES
 from app.core.store.snapshot import LayerSpan, PageLayout
 
@@ -53,9 +54,8 @@ class HostDevice:
         self.arena_bytes = arena_bytes
         self.arenas = (HostArena(0, arena_bytes=arena_bytes), HostArena(1, arena_bytes=arena_bytes))
         self._fixed_pool = fixed_pool
-        self._pools: dict[Digest, HostPool] = {}
+        self._budget: PoolBudget[HostPool] = PoolBudget(name, pool_bytes=pool_bytes)
         self._sets = PageSets(name)
-        self._reserved_bytes = 0
         self._lock = threading.RLock()
         # One for each arena, as each arena of a GPU has a stream of its own (restore-contract §4.1).
         self._streams = tuple(
@@ -74,7 +74,7 @@ class HostDevice:
     @property
     def free_bytes(self) -> int:
         """See ``Device.free_bytes``."""
-        return self.pool_bytes - self._reserved_bytes
+        return self._budget.free_bytes
 
     def close(self) -> None:
         """End the copying threads; pages stay readable."""
@@ -99,7 +99,7 @@ class HostDevice:
         with self._lock:
             pool = self._pool_with_room(layout, block_counts=block_counts)
             slots = pool.take(block_counts)
-            self._reserved_bytes += pool.slots.need_bytes(block_counts)
+            self._budget.reserve(pool, block_counts=block_counts)
             return self._sets.add(layout, block_counts=block_counts, slots=slots)
 
     def fence(self, pages: PageSet, *, producer: Producer) -> None:
@@ -111,7 +111,7 @@ class HostDevice:
         """See ``Device.begin``."""
         with self._lock:
             self._sets.require_private(pages)
-            pool = self._pools[pages.layout.sha256]
+            pool = self._budget.pools[pages.layout.sha256]
             pool.check_slots(pages.slots, block_counts=pages.block_counts)
             self._sets.begin(pages)
         return HostPlacement(
@@ -127,14 +127,14 @@ class HostDevice:
     def digest(self, pages: PageSet) -> tuple[LayerDigest, ...]:
         """See ``Device.digest``."""
         self._sets.require_kept(pages)
-        layers = self._pools[pages.layout.sha256].layers
+        layers = self._budget.pools[pages.layout.sha256].layers
         with ThreadPoolExecutor(max_workers=_DIGEST_THREADS) as threads:
             return tuple(threads.map(lambda layer: _digest_layer(layer, pages=pages), layers))
 
     def layer_pages(self, pages: PageSet, *, layer: int) -> Bytes:
         """See ``Device.layer_pages``."""
         self._sets.require_kept(pages)
-        layers = self._pools[pages.layout.sha256].layers
+        layers = self._budget.pools[pages.layout.sha256].layers
         if not 0 <= layer < len(layers):
             raise DeviceError(
                 f"page set {pages.number}", expected=f"one of {len(layers)} layers", found=str(layer)
@@ -152,9 +152,9 @@ class HostDevice:
         """See ``Device.discard``."""
         with self._lock:
             if self._sets.discard(pages):
-                pool = self._pools[pages.layout.sha256]
+                pool = self._budget.pools[pages.layout.sha256]
                 pool.slots.give_back(pages.slots)
-                self._reserved_bytes -= pool.slots.need_bytes(pages.block_counts)
+                self._budget.give_back(pool, block_counts=pages.block_counts)
 
     def state(self, pages: PageSet) -> PageState:
         """Where in its life a page set is.
@@ -167,37 +167,28 @@ class HostDevice:
     def fill(self, pages: PageSet, *, byte: int) -> None:
         """Overwrite whole pages, strides included: what a runtime does to fresh blocks."""
         self._sets.require_kept(pages)
-        for layer in self._pools[pages.layout.sha256].layers:
+        for layer in self._budget.pools[pages.layout.sha256].layers:
             layer.pages[list(pages.slots[layer.group])] = byte
 
     def pool_digests(self, layout: PageLayout) -> tuple[Digest, ...]:
         """The SHA-256 of each layer's whole pool, to compare placements page by page with padding."""
-        return self._pools[layout.sha256].digests()
+        return self._budget.pools[layout.sha256].digests()
 
     def _pool_with_room(self, layout: PageLayout, *, block_counts: tuple[int, ...]) -> HostPool:
-        pool = self._pools.get(layout.sha256)
-        if pool is None:
-            pool = HostPool(layout, budget_bytes=self.pool_bytes, fixed=self._fixed_pool)
-        growth = pool.slots.growth_bytes(block_counts)
-        room = self.pool_bytes - sum(other.slots.committed_bytes for other in self._pools.values())
-        if growth > room:
-            room += self._drop_idle_pools(keep=layout.sha256)
-        if growth > room:
-            raise DeviceError(
-                f"pool of {self.name}",
-                expected=f"room for {pool.slots.need_bytes(block_counts)} bytes of pages",
-                found=f"{self.free_bytes} of {self.pool_bytes} bytes free",
-            )
-        self._pools[layout.sha256] = pool
-        return pool
-
-    def _drop_idle_pools(self, *, keep: Digest) -> int:
-        idle = [key for key, pool in self._pools.items() if key != keep and pool.slots.sets == 0]
-        return sum(self._pools.pop(key).slots.committed_bytes for key in idle)
+        return self._budget.pool_for(
+            layout,
+            block_counts=block_counts,
+            make=lambda: HostPool(layout, budget_bytes=self.pool_bytes, fixed=self._fixed_pool),
+            drop=_let_go,
+        )
 
     def _end_placement(self, pages: PageSet, *, settled: bool) -> None:
         with self._lock:
             self._sets.end(pages, settled=settled)
+
+
+def _let_go(pool: HostPool) -> None:
+    """Its memory goes when nobody holds the pool any more."""
 
 
 def _digest_layer(layer: PoolLayer, *, pages: PageSet) -> LayerDigest:
