@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from app.core.digest import Digest
 from app.core.profiles.diff import Change, diff_contracts, diff_object, diff_profiles, diff_values
