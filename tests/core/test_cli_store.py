@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from typer.testing import CliRunner, Result
 
 from app.cli.store import store_app
 from app.core.restore.report import parse_report
+from tests.gpu.stream_model import Eager, ModelDriver
+from workers.gpu.cuda_device import CudaDevice
 
 from .rig import Vector, flip_byte
 
@@ -155,6 +158,36 @@ def test_unusable_input_is_named(root: Path, store: Path, arguments: tuple[str, 
     plain = run("restore", *(argument.format(**values) for argument in arguments))
     assert plain.exit_code == 2
     assert said in plain.stderr
+
+
+def test_another_device_is_found_by_its_entry_point(
+    root: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a model in place of a GPU: the same pages, through the same command."""
+    opened: list[str] = []
+
+    class Plug:
+        def load(self) -> Callable[..., CudaDevice]:
+            def open_device(name: str, *, pool_bytes: int, arena_bytes: int) -> CudaDevice:
+                opened.append(name)
+                driver = ModelDriver(Eager())
+                return CudaDevice(name, driver=driver, pool_bytes=pool_bytes, arena_bytes=arena_bytes)
+
+            return open_device
+
+    plugs = {"cuda": [Plug()]}
+    monkeypatch.setattr(
+        "app.cli.store_restore.metadata.entry_points", lambda *, group, name: plugs.get(name, [])
+    )
+    layout = store / "layout.json"
+    found = restored(root, "--json", "--device", "cuda7", layout=layout)
+    expected = restored(root, "--json", layout=layout)
+    assert (found.exit_code, opened) == (0, ["cuda7"])
+    assert json.loads(found.stdout)["layers"] == json.loads(expected.stdout)["layers"]
+    plugs.clear()
+    missing = restored(root, "--json", "--device", "cuda0", layout=layout)
+    assert missing.exit_code == 5
+    assert "an entry point cuda in sparkgate.devices" in json.loads(missing.stdout)["error"]
 
 
 def test_a_layout_that_is_none_is_unusable(root: Path, tmp_path: Path) -> None:

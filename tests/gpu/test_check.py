@@ -142,6 +142,18 @@ def test_the_memory_checker_is_used_where_there_is_one(
     assert asked[0][:3] == [str(tool), "--tool", "memcheck"]
 
 
+def test_a_memory_checker_that_is_too_slow_has_found_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "compute-sanitizer"
+    tool.write_text("#!/bin/sh\nexec sleep 30\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr("tests.gpu.check.SANITIZERS", (str(tool),))
+    monkeypatch.setattr("tests.gpu.check.SANITIZER_S", 0.2)
+    found = sanitize(run_pytest)
+    assert (found["passed"], found["reason"]) == (None, "not done within 0.2 s")
+
+
 def test_the_check_writes_its_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """Whole restores through the CUDA device: every vector to its pool digests, whatever runs when (§12)."""
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from app.core.store.snapshot import PageLayout
 from tests.core.rig import BUFFER_BYTES, Vector, flip_byte, opened, restore
 from workers.gpu.cuda_device import CudaDevice, StreamProducer
 
-from .cases import GPUS, MODELS, Kind
+from .cases import GPUS, MODELS, REQUIRE_GPU, Kind
 from .stores import Stored, stored_snapshot
 from .stream_model import Eager, Lazy, Lost, ModelDriver, Schedule, Seeded
 
@@ -155,6 +156,9 @@ def test_a_device_that_is_lost_on_the_way_fails_the_restore_as_a_value(tmp_path:
 
 
 FILL = 0x5A
+# Tens of milliseconds of a GPU's memory bandwidth: a restore of this size takes a tenth of that.
+LONG_BYTES = 64 << 20
+LONG_FILLS = 16 if os.environ.get(REQUIRE_GPU) != "1" else 2000
 
 
 class BusyDevice(CudaDevice):
@@ -198,6 +202,35 @@ def test_without_the_fence_the_pages_contain_the_earlier_writes(tmp_path: Path) 
     stored = stored_snapshot(tmp_path)
     found = fenced(Lazy(), stored, producer=lambda device: device.producer())
     assert found == [sha256(bytes([FILL]) * size) for size in stored.layer_bytes]
+
+
+@pytest.mark.parametrize("kind", CUDA, ids=lambda kind: kind.name)
+def test_a_slow_writer_is_waited_for(tmp_path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restore-contract §11, 3: the fill of the pages stands behind long work on its own stream."""
+    stored = stored_snapshot(tmp_path)
+    with kind(pool_bytes=1 << 24, arena_bytes=stored.object_bytes) as device:
+        driver, runner = device.driver, device.driver.create_stream()
+        long = driver.allocate(LONG_BYTES)
+        reserve = device.reserve
+
+        def busy(layout: PageLayout, *, block_counts: tuple[int, ...]) -> PageSet:
+            pages: PageSet = reserve(layout, block_counts=block_counts)
+            driver.await_stream(device._work)
+            for _ in range(LONG_FILLS):
+                driver.fill(long, byte=1, byte_count=LONG_BYTES, stream=runner)
+            device.fill(pages, byte=FILL, stream=runner)
+            return pages
+
+        monkeypatch.setattr(device, "reserve", busy)
+        producer = StreamProducer(driver, stream=runner)
+        buffers = SteppedBuffers(device, buffer_bytes=stored.object_bytes)
+        result = stored.restore(device, buffers=buffers, producer=producer)
+        assert result.pages is not None
+        driver.await_stream(runner)
+        assert [one.sha256 for one in device.digest(result.pages)] == stored.layer_digests
+        producer.close()
+        driver.release(long)
+        driver.destroy(streams=(runner,))
 
 
 def test_a_fence_waits_on_the_device_and_not_on_the_host(tmp_path: Path) -> None:
