@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.cli.profile_files import read_document_file
-from app.cli.profile_lines import finish, told_in_words
+from app.cli.profile_lines import finish, say, told_in_words
 from app.core.digest import sha256
 from app.core.errors import FormatError, shown
 from app.core.profiles.activation import (
@@ -157,4 +157,4 @@ def _pools(texts: list[str]) -> Mapping[tuple[int, int], int]:
 
 def _print(judged: ActivationJudgement, *, file: Path) -> None:
     pinned = "pinned" if judged.pinned else "not pinned"
-    typer.echo(f"{file}  {judged.profile or 'no profile'}  {judged.rules.value} rules, {pinned}")
+    say(f"{file}  {judged.profile or 'no profile'}  {judged.rules.value} rules, {pinned}")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from app.cli.profile_files import load_receipt, read_document_file
-from app.cli.profile_lines import findings_document, print_findings, told_in_words
+from app.cli.profile_lines import findings_document, print_findings, say, told_in_words
 from app.core.canonical_json import ExactValue
 from app.core.digest import sha256
 from app.core.errors import FormatError, shown
@@ -223,8 +223,8 @@ def _tell(made: Collected, *, out: Path, as_json: bool) -> None:
         }
         typer.echo(json.dumps(document))
         return
-    typer.echo(f"{out / RECEIPT_NAME}  {sha256(made.receipt)}")
-    typer.echo(f"{out / RECORD_NAME}  {sha256(made.record)}")
+    say(f"{out / RECEIPT_NAME}  {sha256(made.receipt)}")
+    say(f"{out / RECORD_NAME}  {sha256(made.record)}")
     for one in made.absent:
-        typer.echo(f"absent: {one.pointer}: {one.reason}")
+        say(f"absent: {one.pointer}: {one.reason}")
     print_findings(findings, all_of_them=False)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.profile_files import read_document_file
-from app.cli.profile_lines import finish, told_in_words
+from app.cli.profile_lines import finish, say, told_in_words
 from app.cli.progress import progress_line
 from app.core.digest import Digest
 from app.core.errors import FormatError, shown
@@ -127,6 +127,6 @@ def _print(result: OverlayResult) -> None:
     """Counts and what is not covered; differences are among the findings."""
     counts: dict[str, Any] = {name: count for name, count in result.counts.items() if count}
     told = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    typer.echo(f"{result.checked_files:,} files, {result.byte_count:,} bytes: {told or 'none'}")
+    say(f"{result.checked_files:,} files, {result.byte_count:,} bytes: {told or 'none'}")
     for one in result.not_covered[:_MOST_LINES]:
-        typer.echo(f"not covered: {one}")
+        say(f"not covered: {one}")

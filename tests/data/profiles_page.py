@@ -61,6 +61,13 @@ _COMMANDS: Final = {
     "nothing is started",
     "drift CONTRACT PROFILE FILE": "a rank's environment file or inspection against that plan",
     "namespace IMAGE_ID PROFILE": "the derived namespace; with `--deployments` the collisions",
+    "overlay IMAGE_ROOT": "every locked file of an unpacked image and every file of `--overlay`; `--launch`, "
+    "`--selection`, `--anchors`, `--lock-sha256`, `--verify`, `--other-rank`",
+    "activation FILE": "an activation receipt by the published or by our rules; `--contract`, `--selection`, "
+    "`--pinned`, `--pool`, `--claim`, `--rules upstream`",
+    "collect FOLDER": "a receipt and its performance record from what the ranks left behind",
+    "claim FILE…": "what claims do to the documents they speak of",
+    "drill FILE": "a drill held to its bar",
 }
 
 _UNPUBLISHED: Final = (
