@@ -113,6 +113,10 @@ def bring_evidence(ring: Ring, database: Database, settings: Settings) -> None:
     ring.client.post(
         f"{granted.headers['Location']}/end", headers=headers, json={"reason": "no longer"}
     ).raise_for_status()
+    profile = {"schema": "sparkgate-overlay-anchors/v1", "files": {"image/entrypoint.py": "d" * 64}}
+    ring.client.post(
+        "/api/v1/profiles/documents", headers=headers, params={"path": "anchors.json"}, content=raw(profile)
+    ).raise_for_status()
     write_receipts(database, settings=settings)
 
 
