@@ -118,6 +118,16 @@ def test_too_many_profiles_are_too_large() -> None:
     assert refused(rig.put(made.contract_document(), "/profiles", profiles)).code == "DOC_TOO_LARGE"
 
 
+@pytest.mark.parametrize(
+    ("pointer", "count", "value"),
+    [("/image/required_sources", 1001, "ab" * 20), ("/common_environment", 2001, "1")],
+)
+def test_too_many_members_are_too_large(pointer: str, count: int, value: str) -> None:
+    members = {f"K{number}": value for number in range(count)}
+    error = refused(rig.put(made.contract_document(), pointer, members))
+    assert ("DOC_TOO_LARGE", pointer) in [(one.code, one.pointer) for one in error.findings]
+
+
 def test_a_contract_of_nothing_but_offences_is_cut_at_a_hundred() -> None:
     profiles = {f"p{number}": {} for number in range(200)}
     assert len(refused(rig.put(made.contract_document(), "/profiles", profiles)).findings) == 100

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from app.core.profiles import folder
 from app.core.profiles.documents import ProfileDocumentError
 from app.core.profiles.effective import EffectiveProfile, Source, effective_object, effective_profile
-from app.core.profiles.entry_checks import entry_findings, value_findings
+from app.core.profiles.entry_checks import PinnedDigests, entry_findings, value_findings
 from app.core.profiles.findings import CheckResult, ProfileFinding, blocking
 from app.core.profiles.folder import (
     LoadedTemplates,
@@ -121,7 +122,7 @@ def test_a_missing_template_is_named_and_nothing_is_passed() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_template_agrees_with_its_entry(profile: str) -> None:
-    findings = entry_findings(made.resolved(profile), made.contract(), lookup=look_up)
+    findings = entry_findings(made.resolved(profile), made.contract(), pinned=PinnedDigests(look_up))
     assert not failed(findings)
     assert {one.result for one in findings} == {CheckResult.PASS}
 
@@ -172,11 +173,13 @@ def test_a_pinned_file_is_hashed_again(profile: str, path: str, code: str) -> No
     def bent(reference: Reference) -> bytes | None:
         return b"other" if reference.path == path else look_up(reference)
 
-    findings = entry_findings(made.resolved(profile), made.contract(), lookup=bent)
+    def absent_file(reference: Reference) -> bytes | None:
+        return None if reference.path == path else look_up(reference)
+
+    resolved, contract = made.resolved(profile), made.contract()
+    findings = entry_findings(resolved, contract, pinned=PinnedDigests(bent))
     assert [one.code for one in blocking(findings)] == [code]
-    absent = entry_findings(
-        made.resolved(profile), made.contract(), lookup=lambda one: None if one.path == path else look_up(one)
-    )
+    absent = entry_findings(resolved, contract, pinned=PinnedDigests(absent_file))
     untested = [one for one in absent if one.result is CheckResult.NOT_TESTED]
     assert [(one.code, one.detail) for one in untested] == [(code, f"not given: {path}")]
 
@@ -213,6 +216,27 @@ def test_a_later_contract_for_the_same_image_is_a_warning() -> None:
     found = superseded_finding(first, [later, made.contract(lock)])
     assert (found.result, found.found, found.blocks) == (CheckResult.FAIL, later.sha256, False)
     assert superseded_finding(later, [later]).result is CheckResult.PASS
+
+
+def test_a_file_that_many_profiles_name_is_read_once() -> None:
+    asked: list[str] = []
+
+    def counting(reference: Reference) -> bytes | None:
+        asked.append(reference.path)
+        return look_up(reference)
+
+    contract = made.contract()
+    check_contract(contract, lookup=counting, templates=load_templates(contract, lookup=look_up))
+    assert sorted(asked) == ["image/artifact-lock.json", "mesh/pins.json", "tp2/manifest.json"]
+
+
+def test_templates_that_are_too_much_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    contract = made.contract()
+    size = len(made.env_text(made.template_values()["tp2-dcp1"]))
+    monkeypatch.setattr(folder, "MOST_TEMPLATE_BYTES", size)
+    loaded = load_templates(contract, lookup=look_up)
+    assert list(loaded.by_name) == ["tp2-dcp1.env.example"]
+    assert {one.code for one in loaded.findings} == {"DOC_TOO_LARGE"}
 
 
 def test_a_broken_template_is_a_finding_of_the_folder() -> None:

@@ -20,7 +20,7 @@ from app.core.profiles.documents import (
 from app.core.profiles.fields import Fields, Problems
 from app.core.profiles.profile_entry import ProfileEntry, read_entries
 from app.core.profiles.references import Base, Reference, resolve
-from app.core.profiles.template import has_control, is_variable
+from app.core.profiles.template import MAX_TEMPLATE_KEYS, has_control, is_variable
 from app.core.qualify.pointer import step
 
 COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -156,7 +156,8 @@ def ancestors(contract: Contract, name: str) -> tuple[str, ...]:
 def _image(fields: Fields) -> ImageRequirement:
     fields.text("selection", one_of=("external-immutable-receipt",))
     sources = fields.object("required_sources")
-    for name, value in list(sources.value.items())[:MOST_SOURCES]:
+    _check_count(sources, MOST_SOURCES)
+    for name, value in sources.value.items():
         is_identity = isinstance(value, str) and COMMIT.fullmatch(value) is not None
         if not is_identity and type(value) is not int:
             expected = "40 or 64 lower-case hexadecimal characters, or an integer count"
@@ -200,6 +201,7 @@ def _native(fields: Fields) -> Native:
 
 def _environment(top: Fields) -> dict[str, str]:
     pairs = top.pairs("common_environment")
+    _check_count(top.object("common_environment"), MAX_TEMPLATE_KEYS)
     for key, value in pairs.items():
         place = f"/common_environment{step(key)}"
         if not is_variable(key):
@@ -207,6 +209,12 @@ def _environment(top: Fields) -> dict[str, str]:
         if has_control(value):
             top.problems.add(place, expected="a value without control characters", found=shown(value))
     return pairs
+
+
+def _check_count(fields: Fields, most: int) -> None:
+    if len(fields.value) > most:
+        expected, found = f"at most {most} members", f"{len(fields.value)}"
+        fields.problems.add(fields.at, code="DOC_TOO_LARGE", expected=expected, found=found)
 
 
 def _check_paths(contract: Contract, problems: Problems) -> None:

@@ -7,7 +7,7 @@ This proves that files agree with each other. What a process really holds is jud
 from dataclasses import dataclass
 from typing import Final
 
-from app.core.digest import sha256
+from app.core.digest import Digest, sha256
 from app.core.profiles.contract import Contract, entry_references, references
 from app.core.profiles.effective import EffectiveProfile
 from app.core.profiles.findings import CheckResult, ProfileFinding, finding
@@ -28,20 +28,42 @@ class Expectation:
     why: str
 
 
+class PinnedDigests:
+    """Digests of referenced files, each read once however many profiles name it; no bytes are kept.
+
+    Args: lookup: where the bytes come from.
+    """
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._known: dict[tuple[Base, str], Digest | None] = {}
+
+    def digest(self, reference: Reference) -> Digest | None:
+        """The digest of a file; none where nothing is there.
+
+        Raises: ProfileDocumentError: the reference was refused.
+        """
+        name = (reference.base, reference.path)
+        if name not in self._known:
+            raw = self._lookup(reference)
+            self._known[name] = sha256(raw) if raw is not None else None
+        return self._known[name]
+
+
 def entry_findings(
-    effective: EffectiveProfile, contract: Contract, *, lookup: Lookup
+    effective: EffectiveProfile, contract: Contract, *, pinned: PinnedDigests
 ) -> tuple[ProfileFinding, ...]:
     """Every check of §4.4 on one profile.
 
     CT_LOCK_HASH and CT_PINS_HASH for pinned files, TPL_VALUE for each key. A file or template that is not
     there makes its checks ``not_tested`` and is named.
 
-    Raises: ProfileDocumentError: ``lookup`` refused a reference.
+    Raises: ProfileDocumentError: a reference was refused.
     """
-    entry = effective.entry
-    pinned = [one for one in references(contract, "") if one.sha256 is not None]
-    pinned += [one for one in entry_references(entry) if one.sha256 is not None]
-    hashes = tuple(hash_finding(one, contract=contract, lookup=lookup) for one in pinned)
+    named = (*references(contract, ""), *entry_references(effective.entry))
+    hashes = tuple(
+        hash_finding(one, contract=contract, pinned=pinned) for one in named if one.sha256 is not None
+    )
     return (*hashes, *value_findings(effective, contract))
 
 
@@ -63,22 +85,18 @@ def expectations(entry: ProfileEntry, contract: Contract) -> tuple[Expectation, 
     return (*_named(entry, contract), *_optional(entry), *(_tp4() if entry.is_tp4 else _tp2()))
 
 
-def hash_finding(reference: Reference, *, contract: Contract, lookup: Lookup) -> ProfileFinding:
+def hash_finding(reference: Reference, *, contract: Contract, pinned: PinnedDigests) -> ProfileFinding:
     """CT_LOCK_HASH or CT_PINS_HASH: the file's bytes have the pinned digest."""
     code = "CT_PINS_HASH" if reference.base is Base.ASSETS else "CT_LOCK_HASH"
-    raw = lookup(reference)
-    if raw is None:
-        result, found = CheckResult.NOT_TESTED, ""
-    else:
-        found = sha256(raw)
-        result = CheckResult.PASS if found == reference.sha256 else CheckResult.FAIL
+    found = pinned.digest(reference)
+    result = CheckResult.PASS if found == reference.sha256 else CheckResult.FAIL
     return finding(
         code,
-        result,
+        result if found is not None else CheckResult.NOT_TESTED,
         pointer=reference.pointer,
-        detail=f"{reference.path}" if raw is not None else f"not given: {reference.path}",
+        detail=reference.path if found is not None else f"not given: {reference.path}",
         expected=reference.sha256 or "",
-        found=found,
+        found=found or "",
         document_sha256=contract.sha256,
     )
 

@@ -5,13 +5,14 @@ Whoever reads files hands in a ``Lookup``. What is not there is named by the che
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from app.core.canonical_json import ExactValue
 from app.core.digest import Digest
 from app.core.profiles.contract import Contract, entry_references
-from app.core.profiles.documents import ProfileDocumentError
+from app.core.profiles.documents import ProfileDocumentError, refusal
 from app.core.profiles.effective import EffectiveProfile, effective_profile
-from app.core.profiles.entry_checks import entry_findings
+from app.core.profiles.entry_checks import PinnedDigests, entry_findings
 from app.core.profiles.findings import CheckResult, ProfileFinding, finding
 from app.core.profiles.guards.native import native_findings
 from app.core.profiles.image_receipt import image_receipt_findings
@@ -19,6 +20,8 @@ from app.core.profiles.profile_entry import ProfileEntry
 from app.core.profiles.references import Lookup, Reference
 from app.core.profiles.release import ReleaseSelection, unpinned_finding
 from app.core.profiles.template import Template, read_template
+
+MOST_TEMPLATE_BYTES: Final = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +49,19 @@ def load_templates(
     """
     by_name: dict[str, Template] = {}
     findings: list[ProfileFinding] = []
-    for entry in contract.profiles.values():
-        if entry.template in by_name:
+    byte_count = 0
+    for entry in {entry.template: entry for entry in contract.profiles.values()}.values():
+        if known is not None and entry.template in known:
+            by_name[entry.template] = known[entry.template]
             continue
         try:
-            template = (known or {}).get(entry.template) or _read(entry, lookup)
+            raw = lookup(_template_reference(entry))
+            if raw is not None:
+                byte_count += len(raw)
+                _check_sum(byte_count, entry)
+                by_name[entry.template] = read_template(raw, name=entry.template)
         except ProfileDocumentError as error:
             findings.extend(error.findings)
-            continue
-        if template is not None:
-            by_name[entry.template] = template
     return LoadedTemplates(by_name=by_name, findings=tuple(findings))
 
 
@@ -77,8 +83,9 @@ def check_contract(
     names = [only] if only is not None else list(contract.profiles)
     resolved = [effective_profile(contract, name, templates=templates.by_name) for name in names]
     found: list[ProfileFinding] = list(templates.findings)
+    pinned = PinnedDigests(lookup)
     for effective in resolved:
-        found.extend(_profile_findings(effective, contract, lookup))
+        found.extend(_profile_findings(effective, contract, pinned))
     found.extend(_receipt_findings(contract, [one.entry for one in resolved], receipt))
     return tuple(dict.fromkeys(found))
 
@@ -113,9 +120,15 @@ def pinned_findings(
     return tuple(unpinned_finding(digest, name=name, selections=selections) for name, digest in documents)
 
 
-def _read(entry: ProfileEntry, lookup: Lookup) -> Template | None:
-    raw = lookup(_template_reference(entry))
-    return read_template(raw, name=entry.template) if raw is not None else None
+def _check_sum(byte_count: int, entry: ProfileEntry) -> None:
+    """Every template is within its limit, and yet many of them may be too much."""
+    if byte_count > MOST_TEMPLATE_BYTES:
+        raise refusal(
+            entry.template,
+            code="DOC_TOO_LARGE",
+            expected=f"at most {MOST_TEMPLATE_BYTES} bytes of templates together",
+            found=f"{byte_count} bytes",
+        )
 
 
 def _template_reference(entry: ProfileEntry) -> Reference:
@@ -123,11 +136,11 @@ def _template_reference(entry: ProfileEntry) -> Reference:
 
 
 def _profile_findings(
-    effective: EffectiveProfile, contract: Contract, lookup: Lookup
+    effective: EffectiveProfile, contract: Contract, pinned: PinnedDigests
 ) -> Iterator[ProfileFinding]:
     yield from effective.findings
     try:
-        yield from entry_findings(effective, contract, lookup=lookup)
+        yield from entry_findings(effective, contract, pinned=pinned)
     except ProfileDocumentError as error:
         yield from error.findings
 
