@@ -21,6 +21,7 @@ from app.embedded import DatabaseUrls, create_database
 from app.main import create_app
 from app.models import Base
 from tests.app import dashboard_rows as rows
+from tests.app.evidence_exports import with_key
 from tests.conftest import database_urls
 from tests.e2e import page_checks as checks
 
@@ -64,6 +65,7 @@ class Site:
     database: Database
     owner_url: str
     folder: Path
+    settings: Settings
 
     def fill(self, *, with_rows: bool = True) -> dict[str, UUID]:
         """Start every test from the same rows, or from none but the people."""
@@ -87,7 +89,8 @@ def site(
     create_database(postgres_server.admin, name=name)
     urls = database_urls(postgres_server, name=name)
     upgrade(urls.owner)
-    settings = Settings.model_validate({"database_url": urls.app, "broker_url": "redis://127.0.0.1:1/0"})
+    given = {"database_url": urls.app, "broker_url": "redis://127.0.0.1:1/0"}
+    settings = with_key(Settings.model_validate(given), tmp_path_factory.mktemp("keys"))
     database = open_database(settings)
     app = create_app(settings, database=database, messages=RecordedMessages())
     server = uvicorn.Server(
@@ -99,7 +102,8 @@ def site(
         time.sleep(0.02)
     port = server.servers[0].sockets[0].getsockname()[1]
     folder = tmp_path_factory.mktemp("store")
-    yield Site(address=f"http://127.0.0.1:{port}", database=database, owner_url=urls.owner, folder=folder)
+    address = f"http://127.0.0.1:{port}"
+    yield Site(address=address, database=database, owner_url=urls.owner, folder=folder, settings=settings)
     server.should_exit = True
     thread.join(10)
     database.dispose()
