@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.profiles.collect_inspection import read_inspection, read_pci
 from app.core.profiles.collect_requests import read_requests, request_facts
 from app.core.profiles.collect_sources import RankLog
 from app.core.profiles.documents import ProfileDocumentError
 from app.core.profiles.log_lines import MAX_LINE_BYTES, line_facts, line_rank, line_time
-from tests.core.profile_rig import put
-from tests.core.profile_runs import NOW, request, requests
+from tests.core.profile_rig import dump, put
+from tests.core.profile_runs import NOW, inspection, request, requests
 
 Json = dict[str, Any]
 
@@ -140,6 +141,41 @@ def test_records_that_are_none_are_refused_with_their_line(name: str, value: Any
     with pytest.raises(ProfileDocumentError) as refused:
         facts_of(request(0), put(request(1), f"/{name}", value))
     assert refused.value.pointer == f"/line/2/{name}"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from([*inspection(0), "StartedAt", "Hostname", "Env"]), inner, max_size=5
+        )
+    ),
+    max_leaves=10,
+)
+
+
+@given(
+    raw=st.binary(max_size=60)
+    | JSON.map(lambda value: json.dumps(value).encode())
+    | st.dictionaries(st.sampled_from(list(inspection(0))), JSON, max_size=3).map(
+        lambda changes: json.dumps([inspection(0) | changes]).encode()
+    )
+)
+def test_any_inspection_and_any_addresses(raw: bytes) -> None:
+    for read in (read_inspection, read_pci):
+        try:
+            read(raw, file="f", rank=0, collected_at=NOW)
+        except ProfileDocumentError as error:
+            assert error.code  # noqa: PT017  # most bytes are refused, some are read
+
+
+def test_an_inspection_of_many_variables_is_read() -> None:
+    made = inspection(0)
+    made["Config"]["Env"] += [f"K{number}={'x' * 400}" for number in range(12_000)]
+    read, environment = read_inspection(dump(made), file="f", rank=0, collected_at=NOW)
+    assert read.container_id == "00" * 32
+    assert len(environment) > 12_000
 
 
 @given(raw=st.binary(max_size=100))

@@ -38,9 +38,10 @@ password.
 
 _SEVERITIES = """## Codes
 
-B blocks, W warns. Three codes may carry either, by case: `ACT_EXTRA_SHAPE` (B malformed, W absent),
+B blocks, W warns. Four codes may carry either, by case: `ACT_EXTRA_SHAPE` (B malformed, W absent),
 `ACT_DCP_UNBOUND` (W where a release selection pins the receipt), `KV_POOL_WINDOW` (B where the receipt does
-not bind DCP). `DOC_FIELD` is ours; the others are those of §15 and §18.
+not bind DCP), `SL_FILE_DRIFT` (W for a link that ends inside the root at the right bytes). `DOC_FIELD` is
+ours; the others are those of §15 and §18.
 """
 
 _WITHOUT_SERVER = """## Without a server

@@ -10,7 +10,7 @@ from app.core.errors import shown
 from app.core.profiles.activation_own import TIME
 from app.core.profiles.collect_ranks import RankInspection
 from app.core.profiles.collect_sources import Proof, file_lines
-from app.core.profiles.documents import refusal
+from app.core.profiles.documents import LIMITS, refusal
 from app.core.profiles.namespace import IMAGE_ID
 from app.core.profiles.observed import observe
 from app.core.qualify.document import read_document
@@ -29,8 +29,10 @@ def read_inspection(
     Raises:
         ProfileDocumentError: no inspection of one container.
     """
+    if raw.lstrip()[:1] not in (b"{", b"["):
+        raise refusal(file, code="DOC_JSON_INVALID", expected="an inspection of a container", found="none")
     environment = observe(raw, name=file, rank=rank).environment
-    value = read_document(raw, subject=file).value
+    value = read_document(raw, subject=file, limits=LIMITS).value
     first = value[0] if isinstance(value, list) else value
     members = first if isinstance(first, dict) else {}
     proof = Proof(sha256=sha256(raw), rank=rank, at=collected_at, file=file, line=1)

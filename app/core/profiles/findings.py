@@ -1,7 +1,8 @@
 """What a check of a profile document says: code, result, severity and the place (profile-contract §15).
 
 What a code means stands in ``codes.py`` and nowhere else; a finding may carry another severity than its
-code's usual one only where §15 says so (``ACT_EXTRA_SHAPE``, ``ACT_DCP_UNBOUND``, ``KV_POOL_WINDOW``).
+code's usual one only where §15 or §18.5 says so (``ACT_EXTRA_SHAPE``, ``ACT_DCP_UNBOUND``,
+``KV_POOL_WINDOW``, ``SL_FILE_DRIFT``).
 """
 
 from collections.abc import Iterable
