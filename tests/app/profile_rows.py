@@ -1,12 +1,25 @@
 """Profile documents for tests of the control plane: a contract with everything it refers to, made here."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fastapi.testclient import TestClient
+from sqlalchemy.orm import Session
 
+from app.core.canonical_json import encode_canonical
+from app.core.digest import Digest
+from app.core.profiles.anchors import parse_anchors
+from app.core.profiles.documents import DocumentKind
+from app.core.profiles.launch import parse_launch
+from app.core.profiles.overlay import OverlayOrder, check_overlay
+from app.core.profiles.overlay_document import overlay_document
+from app.core.qualify.values import Basis
+from app.db.session import Database
+from app.errors import Refused
+from app.profiles.service import Place, add_document, read_bytes
 from tests.core import profile_rig as rig
 
 REAL = Path("/work/shared/profiles")
@@ -122,6 +135,50 @@ def everything() -> list[Paper]:
     return [own, *templates(), image_receipt(), act, selection(own, act), deployment()]
 
 
+def claim(subject: Paper, **changes: Any) -> Paper:
+    made = {
+        "schema": "sparkgate-claim/v1",
+        "subject_sha256": subject.sha256,
+        "pointer": "",
+        "state": "withdrawn",
+        "author": "ada",
+        "at": "2026-11-30T12:00:00Z",
+        "reason": "measured on another host",
+        "replacement_sha256": None,
+        **changes,
+    }
+    return Paper(raw=rig.dump(made), path=f"claims/{subject.sha256[:8]}-{made['state']}.json")
+
+
+def overlay_check(folder: Path) -> Paper:
+    """A check of an unpacked image in which one file was changed and one is missing."""
+    site = rig.make_site(folder)
+    (site.image / "opt/sparkring/bin/verify-candidate").write_bytes(b"another")
+    (site.image / "opt/empty").unlink()
+    order = OverlayOrder(
+        lock_sha256=Digest(rig.sha(site.lock_path.read_bytes())),
+        anchors=(parse_anchors(site.anchors()),),
+        launch=parse_launch(rig.dump(site.launch())),
+    )
+    result = check_overlay(site.image, site.overlay, order=order)
+    return Paper(raw=encode_canonical(overlay_document(result, rank=0)), path="checks/overlay-rank0.json")
+
+
+def add_papers(session: Session, papers: Iterable[Paper], *, by: str = "dana") -> None:
+    """Keep documents as an import does."""
+    for paper in papers:
+        kind = DocumentKind(paper.kind) if paper.kind else None
+        place = Place(path=paper.path, repository=paper.repository, commit=paper.commit)
+        add_document(
+            session,
+            raw=paper.raw,
+            document=read_bytes(paper.raw, kind=kind, name=paper.path),
+            place=place,
+            by=by,
+            grade=Basis.SELF_CONSISTENT,
+        )
+
+
 class ProfileApi:
     """The API of profiles with one key."""
 
@@ -158,3 +215,17 @@ def real_papers() -> list[Paper]:
         )
         for one in listed
     ]
+
+
+def add_real(database: Database) -> int:
+    """Keep the real documents; returns how many are of kinds that profiles have no use for."""
+    unknown = 0
+    with database.transaction() as session:
+        for paper in real_papers():
+            try:
+                add_papers(session, [paper])
+            except Refused as error:
+                if error.code != "document-unknown":
+                    raise
+                unknown += 1
+    return unknown
