@@ -64,9 +64,10 @@ def test_another_tp_or_name_fails(profile: str) -> None:
     assert ("GUARD_DCP_NAME", "/SOURCE_IMAGE_PROFILE") in changed
 
 
-def test_a_name_that_says_other_degrees_than_its_entry_fails() -> None:
+@pytest.mark.parametrize(("field", "value"), [("decode_context_parallel_size", 1), ("sparkcache", True)])
+def test_a_name_that_says_something_else_than_its_entry_fails(field: str, value: object) -> None:
     document = made.contract_document()
-    document["profiles"]["tp4-dcp4"]["decode_context_parallel_size"] = 1
+    document["profiles"]["tp4-dcp4"][field] = value
     case = made.case("tp4-dcp4")
     contract = made.contract(document)
     bent = type(case)(
