@@ -12,7 +12,13 @@ from typer.testing import CliRunner, Result
 from app.cli import cli
 from app.core.profiles.activation import judge_activation
 from app.core.profiles.contract import read_contract
+from app.core.profiles.documents import DocumentKind
 from app.core.profiles.findings import CheckResult
+from app.core.profiles.kinds import read_any
+from app.core.qualify.document import read_document
+from app.core.qualify.extract import document_facts
+from app.core.qualify.findings import Outcome
+from app.core.qualify.verdict import judge_document
 from tests.core.profile_rig import contract, dump, sha
 from tests.core.profile_runs import SECRET, inspection, log, name_of, write_run
 
@@ -75,6 +81,22 @@ def test_values_are_those_of_the_lines(tmp_path: Path) -> None:
         "timeouts": 0,
         "fatal_engine_errors": 0,
     }
+
+
+def test_both_documents_are_known_to_profiles_and_to_evidence(tmp_path: Path) -> None:
+    """They can be imported; a record of times admits nothing, a receipt of ours alone is no restore receipt
+    that qualifies."""
+    collected(tmp_path, write_run(tmp_path))
+    kinds = {"activation": DocumentKind.ACTIVATION, "performance": DocumentKind.PERFORMANCE_RECORD}
+    for name, kind in kinds.items():
+        raw = (tmp_path / "out" / f"{name}.json").read_bytes()
+        assert read_any(raw).kind is kind
+        (verdict, *_) = judge_document(document_facts(read_document(raw)))
+        told = {one.code for one in verdict.findings}
+        assert verdict.outcome in (Outcome.RESEARCH_ONLY, Outcome.INCOMPLETE)
+        assert ("PERFORMANCE_ONLY" in told) is (name == "performance")
+        assert "SCHEMA_UNKNOWN" not in told
+        assert "NO_EVIDENCE_DIGESTS" not in told
 
 
 def test_each_fact_names_the_line_it_came_from(tmp_path: Path) -> None:

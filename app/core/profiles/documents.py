@@ -53,6 +53,7 @@ class DocumentKind(StrEnum):
     ACTIVATION = "activation"
     CLAIM = "claim"
     DRILL = "drill"
+    PERFORMANCE_RECORD = "performance_record"
     ANCHORS = "anchors"
     LAUNCH = "launch"
     PLAN = "plan"
@@ -82,6 +83,7 @@ SCHEMAS: Final[Mapping[str, DocumentKind]] = MappingProxyType(
         "sparkgate-activation/v1": DocumentKind.ACTIVATION,
         "sparkgate-claim/v1": DocumentKind.CLAIM,
         "sparkgate-drill/v1": DocumentKind.DRILL,
+        "sparkgate-performance-record/v1": DocumentKind.PERFORMANCE_RECORD,
         "sparkgate-overlay-anchors/v1": DocumentKind.ANCHORS,
         "sparkgate-rank-plan/v1": DocumentKind.PLAN,
         "sparkgate-overlay-check/v1": DocumentKind.OVERLAY_CHECK,

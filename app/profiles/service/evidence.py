@@ -12,6 +12,7 @@ EVIDENCE_KINDS: Final = (
     DocumentKind.PUBLICATION,
     DocumentKind.CLAIM,
     DocumentKind.DRILL,
+    DocumentKind.PERFORMANCE_RECORD,
 )
 EVIDENCE_SCHEMAS: Final[Mapping[DocumentKind, tuple[str, ...]]] = {
     kind: tuple(sorted(schema for schema, of in SCHEMAS.items() if of is kind)) for kind in EVIDENCE_KINDS
