@@ -4,19 +4,22 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
+from app.core.bundle.csv_text import digest_text
 from app.core.bundle.derive import BundleRequest, Summary
 from app.core.bundle.tables import COVERAGE_HEADER, HEADERS
 from app.core.ledger.checkpoint import Checkpoint
 
 _STYLE: Final = """
 body{font:11pt/1.4 Georgia,serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#111;background:#fff}
-h1{font-size:1.6em}h2{font-size:1.2em;margin-top:2em;border-bottom:1px solid #999}
+h1{font-size:1.6em;overflow-wrap:anywhere}h2{font-size:1.2em;margin-top:2em;border-bottom:1px solid #999}
 table{border-collapse:collapse;width:100%;font-size:.8em}
 th,td{border:1px solid #bbb;padding:.2em .4em;text-align:left;vertical-align:top;overflow-wrap:anywhere}
 th{background:#eee}code{font:.85em/1.3 monospace;overflow-wrap:anywhere}
 dt{font-weight:bold}dd{margin:0 0 .4em 1.5em;overflow-wrap:anywhere}
+.wide{overflow-x:auto}th,td{min-width:6.5em}
 thead{display:table-header-group}tr{break-inside:avoid}h2{break-after:avoid}
-@media print{body{margin:0;max-width:none;font-size:9pt}@page{size:A4 landscape;margin:12mm}}
+@media print{.wide{overflow:visible}th,td{min-width:0}body{margin:0;max-width:none;font-size:9pt}
+@page{size:A4 landscape;margin:12mm}}
 """
 _COVERED: Final = (
     "image",
@@ -111,7 +114,9 @@ def _named(summary: Summary) -> Iterator[str]:
     if not images:
         yield "<p>None: at least one receipt is about every registered image.</p>"
         return
-    yield from _table(("image", "title"), [list(one) for one in images[:_MOST_NAMED]])
+    yield from _table(
+        ("image", "title"), [[digest_text(name), title] for name, title in images[:_MOST_NAMED]]
+    )
     yield from _more(len(images), shown=min(len(images), _MOST_NAMED), name="coverage")
 
 
@@ -143,6 +148,6 @@ def _more(count: int, *, shown: int, name: str) -> Iterator[str]:
 
 def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:
     names = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in header)
-    yield f"<table><thead><tr>{names}</tr></thead><tbody>"
+    yield f'<div class="wide"><table><thead><tr>{names}</tr></thead><tbody>'
     yield from ("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
-    yield "</tbody></table>"
+    yield "</tbody></table></div>"

@@ -57,9 +57,8 @@ def _bent_document(raw: bytes, chance: random.Random) -> bytes:
     value = decode_canonical(raw, subject="verdict")
     assert isinstance(value, dict)
     name = chance.choice(sorted(value))
-    return encode_canonical(
-        {**value, name: chance.choice((None, 0, "", [], {}, [{}], ["x"], "ab" * 32, True))}
-    )
+    instead: tuple[Any, ...] = (None, 0, "", [], {}, [{}], ["x"], "ab" * 32, True)
+    return encode_canonical({**value, name: chance.choice(instead)})
 
 
 def _bent_log(chance: random.Random) -> SampleLog:

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from app.core.bundle.sample import make_sample
 from tests.core.bundle import rig
 
 STRIDE = 41
@@ -51,7 +52,7 @@ def test_every_flipped_bit_of_a_small_bundle_is_refused(bit: int) -> None:
 
 
 def _random_flips(count: int, *, seed: int) -> None:
-    raw = rig.build(rig.make_sample(seed=rig.SEED, receipts=24))
+    raw = rig.build(make_sample(seed=rig.SEED, receipts=24))
     assert rig.verify(raw).exit_code == 0
     chance = random.Random(seed)
     places = [(chance.randrange(len(raw)), chance.randrange(8)) for _ in range(count)]

@@ -10,7 +10,8 @@ from app.core.bundle import replay, sample_log
 from app.core.bundle.sample import ORIGIN, Sample, make_sample
 from app.core.bundle.sample_log import SampleLog
 from app.core.ledger.checkpoint import NoteSigner
-from app.core.qualify import drafts
+from app.core.qualify import drafts, keys
+from app.core.qualify.composition import compose
 from app.core.qualify.drafts import Draft, receipt_draft, scope_draft
 from app.core.qualify.facts import Capability
 from app.core.qualify.findings import Outcome, Row
@@ -34,7 +35,7 @@ def _retold(draft: Draft, lie: Lie) -> Draft:
 
 
 def _lie(monkeypatch: pytest.MonkeyPatch, lie: Lie) -> None:
-    truth = sample_log.receipt_drafts
+    truth = drafts.receipt_drafts
 
     def retold(*args: Any, **named: Any) -> Iterator[Draft]:
         return (_retold(draft, lie) for draft in truth(*args, **named))
@@ -69,11 +70,11 @@ def test_a_sentence_that_no_column_shows_is_found(monkeypatch: pytest.MonkeyPatc
 def test_a_verdict_over_a_scope_that_its_receipts_do_not_give_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    truth = sample_log.composed_draft
+    truth = drafts.composed_draft
 
     def retold(receipts: Any, **named: Any) -> Draft | None:
         draft = truth(receipts, **named)
-        composed = drafts.compose(receipts, scope=receipts[0].verdict.scope, capability=named["capability"])
+        composed = compose(receipts, scope=receipts[0].verdict.scope, capability=named["capability"])
         if draft is None or composed is None:
             return draft
         better = replace(composed, outcome=Outcome.QUALIFIED, row=Row.QUALIFIED)
@@ -85,13 +86,13 @@ def test_a_verdict_over_a_scope_that_its_receipts_do_not_give_is_found(
 
 def test_columns_that_differ_from_the_document_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists and tables are made from columns: they must be an index over the document, no second opinion."""
-    truth = sample_log.index_columns
+    truth = drafts.index_columns
     monkeypatch.setattr(sample_log, "index_columns", lambda draft: {**truth(draft), "outcome": "qualified"})
     assert "outcome: expected 'rejected' as the document has it, found 'qualified'" in _made()
 
 
 def test_a_receipt_indexed_under_another_image_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    truth = sample_log.receipt_columns
+    truth = keys.receipt_columns
     monkeypatch.setattr(
         sample_log, "receipt_columns", lambda facts: {**truth(facts), "image_config_id": "dd" * 32}
     )
@@ -144,7 +145,7 @@ def test_an_earlier_verdict_that_was_not_made_again_is_found(monkeypatch: pytest
 
 
 def test_a_case_without_a_verdict_of_its_own_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    truth = sample_log.receipt_drafts
+    truth = drafts.receipt_drafts
 
     def without_cases(*args: Any, **named: Any) -> Iterator[Draft]:
         return (draft for draft in truth(*args, **named) if draft.kind != "case")

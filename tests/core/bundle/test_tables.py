@@ -3,6 +3,7 @@
 import csv
 import io
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -69,18 +70,17 @@ def test_digests_and_instants_are_texts() -> None:
             utc_text(wrong)
 
 
-def test_the_restore_log_has_a_line_per_restore_and_per_rank() -> None:
-    log, later = SampleLog(), BEGINNING + timedelta(seconds=90)
-    log.append(
-        "node-registered",
-        [
-            record("node.registration", NODE, {"id": NODE, "name": "spark-1", "created_at": log.now}),
-            record(
-                "device.registration", DEVICE, {"id": DEVICE, "node_id": NODE, "name": "gpu0", "kind": "cuda"}
-            ),
-        ],
-    )
-    order = {
+ENDED = BEGINNING + timedelta(seconds=90)
+
+
+def _machine(log: SampleLog) -> None:
+    node = record("node.registration", NODE, {"id": NODE, "name": "spark-1", "created_at": log.now})
+    says = {"id": DEVICE, "node_id": NODE, "name": "gpu0", "kind": "cuda"}
+    log.append("node-registered", [node, record("device.registration", DEVICE, {**says})])
+
+
+def _order(log: SampleLog) -> None:
+    order: dict[str, Any] = {
         "id": RESTORE,
         "created_at": log.now,
         "created_by": "ada",
@@ -88,7 +88,7 @@ def test_the_restore_log_has_a_line_per_restore_and_per_rank() -> None:
         "rank_count": 1,
         "span_tokens": 4096,
     }
-    rank = {
+    rank: dict[str, Any] = {
         "id": ATTEMPT,
         "restore_id": RESTORE,
         "rank": 0,
@@ -96,53 +96,56 @@ def test_the_restore_log_has_a_line_per_restore_and_per_rank() -> None:
         "device_id": DEVICE,
         "root_document_sha256": "cd" * 32,
     }
-    log.append(
-        "restore-requested",
-        [
-            record("restore.order", RESTORE, {**order}),
-            record("restore.purpose", RESTORE, {"purpose": "operational", "image_config_id": "a1" * 32}),
-            record("rank_attempt.order", ATTEMPT, {**rank}),
-        ],
-    )
-    report = encode_canonical(
-        {"bytes": 4096, "objects": 3, "service_ns": 1000, "unattributed_ns": 10, "phases_ns": {"read": 990}}
-    )
-    ended = {"problem": None, "ended_at": later}
-    log.append(
-        "restore-ended",
-        [
-            record(
-                "restore.result",
-                RESTORE,
-                {"outcome": "restored", "decision": "publish", "admitted_at": log.now, **ended},
-            ),
-            record(
-                "rank_attempt.result",
-                ATTEMPT,
-                {
-                    "outcome": "restored",
-                    "state": "reported",
-                    "runtime": {"image_config_id": "a1" * 32},
-                    "claimed_at": log.now,
-                    **ended,
-                },
-            ),
-            record("rank_report", ATTEMPT, {"document": report}, document=report),
-        ],
-    )
+    purpose = {"purpose": "operational", "image_config_id": "a1" * 32}
+    rows = [
+        record("restore.order", RESTORE, {**order}),
+        record("restore.purpose", RESTORE, {**purpose}),
+        record("rank_attempt.order", ATTEMPT, {**rank}),
+    ]
+    log.append("restore-requested", rows)
+
+
+def _end(log: SampleLog, *, report: bytes) -> None:
+    ended: dict[str, Any] = {
+        "problem": None,
+        "outcome": "restored",
+        "ended_at": BEGINNING + timedelta(seconds=90),
+    }
+    runtime = {"image_config_id": "a1" * 32}
+    result: dict[str, Any] = {"decision": "publish", "admitted_at": log.now, **ended}
+    rank: dict[str, Any] = {"state": "reported", "runtime": runtime, "claimed_at": log.now, **ended}
+    rows = [
+        record("restore.result", RESTORE, {**result}),
+        record("rank_attempt.result", ATTEMPT, {**rank}),
+        record("rank_report", ATTEMPT, {"document": report}, document=report),
+    ]
+    log.append("restore-ended", rows)
+
+
+def test_the_restore_log_has_a_line_per_restore_and_per_rank() -> None:
+    log = SampleLog()
+    _machine(log)
+    _order(log)
+    measured = {"bytes": 4096, "objects": 3, "service_ns": 1000, "unattributed_ns": 10}
+    _end(log, report=encode_canonical({**measured, "phases_ns": {"read": 990}}))
     raw = _bundle(log)
     (line,) = _table(raw, "restores")
     assert (line["restore"], line["outcome"], line["ordered_by"]) == (RESTORE, "restored", "ada")
     assert (line["purpose"], line["image"]) == ("operational", "sha256:" + "a1" * 32)
     assert line["ended_at"] == "2026-01-01T00:01:30.000000Z"
     (line,) = _table(raw, "restore_ranks")
-    assert (line["node"], line["device"], line["bytes"], line["phases_ns"]) == (
-        "spark-1",
-        "gpu0",
-        "4096",
-        "read 990",
-    )
+    assert (line["node"], line["device"], line["rank"], line["number"]) == ("spark-1", "gpu0", "0", "1")
+    assert (line["bytes"], line["objects"], line["phases_ns"]) == ("4096", "3", "read 990")
     assert line["measured_image"] == "sha256:" + "a1" * 32
+
+
+@pytest.mark.parametrize("report", [b'{"bytes": 1}', b"no json", b"\xff", b"[]"])
+def test_a_report_in_any_form_is_carried_as_it_came(report: bytes) -> None:
+    log = SampleLog()
+    _order(log)
+    _end(log, report=report)
+    (line,) = _table(_bundle(log), "restore_ranks")
+    assert line["bytes"] == ("1" if report.startswith(b"{") else "")
 
 
 def test_images_without_evidence_stand_in_the_matrix() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
-from securesystemslib.signer import SSlibKey
+from securesystemslib.signer._key import SSlibKey
 
 from app.core.bundle import layout
 from app.core.bundle.manifest import PAYLOAD_TYPE
@@ -104,7 +104,7 @@ def test_securesystemslib_verifies_every_envelope() -> None:
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     public = load_pem_public_key(rig.unpack(rig.small())[layout.KEY])
-    key = SSlibKey.from_crypto(public, keyid=rig.key())  # type: ignore[arg-type]
+    key = SSlibKey.from_crypto(public, keyid=rig.key())
     envelopes = _envelopes()
     assert len(envelopes) > 5
     for kind, raw in envelopes:
