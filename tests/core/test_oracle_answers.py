@@ -1,5 +1,6 @@
 """On many seeds the answer is the right one from right pages alone; nothing makes up for a wrong page."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -95,6 +96,31 @@ def test_any_two_pages_swapped_and_any_page_of_another_are_noticed(seed: int) ->
     for step in (1, -1, 3):
         shifted = (np.roll(keys, step, axis=0), np.roll(values, step, axis=0))
         assert lost(question, rank=seed % RANKS, pages=shifted) > LEAD
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_decoy_votes_for_the_fallback(seed: int) -> None:
+    """In a place that is not its own a mark does not only miss: it says the wrong thing."""
+    question = question_of(seed)
+    keys, values = right_pages(question, rank=0)
+    right = logits_of(question, rank=0, pages=(keys, values))
+    assert right["spark"] < SLACK
+    order = [3, 1, 2, 0, *range(4, question.lines)]
+    swapped = logits_of(question, rank=0, pages=(keys[order], values[order]))
+    heads = question.heads_per_rank
+    assert 2 * heads * SCALE // 2 - SLACK <= swapped["spark"] <= 2 * heads * 2 * SCALE + SLACK
+    assert swapped["red"] <= right["red"] - heads * SCALE + SLACK
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_keys_or_values_alone_of_another_rank_or_generation_are_noticed(seed: int) -> None:
+    question = question_of(seed)
+    keys, values = right_pages(question, rank=1)
+    foreign = right_pages(question, rank=2)
+    older = right_pages(replace(question, generation=0), rank=1)
+    for other_keys, other_values in (foreign, older):
+        assert lost(question, rank=1, pages=(other_keys, values)) > LEAD
+        assert lost(question, rank=1, pages=(keys, other_values)) > LEAD
 
 
 @settings(max_examples=60)
