@@ -45,6 +45,9 @@ def wide_accesses(code: bytes) -> tuple[int, int]:
 def test_both_kernels_are_there_for_this_architecture(target: int) -> None:
     cubin = compile_kernels(f"sm_{target}")
     assert cubin[:4] == b"\x7fELF"
+    (segments,) = struct.unpack_from("<Q", cubin, 32)
+    size, count = struct.unpack_from("<HH", cubin, 54)
+    assert len(cubin) == segments + size * count
     machine, flags = struct.unpack_from("<H", cubin, 18)[0], struct.unpack_from("<I", cubin, 48)[0]
     assert (machine, flags >> 8 & 0xFF) == (EM_CUDA, target)
     assert {f".text.{SCATTER}", f".text.{GATHER}"} <= set(section_names(cubin))

@@ -1,6 +1,7 @@
 """The driver over CuPy: one GPU of this process. The only file that needs CuPy, a driver and a device."""
 
 import ctypes
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -282,6 +283,13 @@ def compile_kernels(target: str) -> bytes:
     return bytes(_compile(target)[1])
 
 
+def complete_cubin(cubin: bytes) -> bytes:
+    """CuPy takes a cubin's last byte for the end of a string; it is the top byte of its last table, a zero."""
+    (start,) = struct.unpack_from("<Q", cubin, 32)
+    size, count = struct.unpack_from("<HH", cubin, 54)
+    return cubin + b"\0" if len(cubin) == start + size * count - 1 else cubin
+
+
 def kernel_assembly(target: str) -> str:
     """The kernels as PTX; see ``compile_kernels``."""
     return _compile(target)[0]
@@ -314,7 +322,8 @@ def _compile(target: str) -> tuple[str, bytes]:
         try:
             nvrtc.compileProgram(program, [f"--gpu-architecture={target}", "--std=c++17"])
             assembly = nvrtc.getPTX(program)
-            return assembly if isinstance(assembly, str) else assembly.decode(), nvrtc.getCUBIN(program)
+            text = assembly if isinstance(assembly, str) else assembly.decode()
+            return text, complete_cubin(nvrtc.getCUBIN(program))
         except nvrtc.NVRTCError as error:
             raise DeviceError(
                 "CUDA kernels",
