@@ -11,7 +11,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from sqlalchemy.orm import Session
 
-from app.dashboard import queries
+from app.dashboard import queries, queries_answers
 from app.dashboard.access import NodesVisitor
 from app.dashboard.templating import page
 from app.db.session import database_time
@@ -113,6 +113,9 @@ def show_snapshot(
         login=login,
         now=now,
         spread=spreads[0],
+        questions=queries_answers.questions(
+            session, context_digest=context, rank_count=spreads[0].snapshot.rank_count
+        ),
         may_write=login.principal.may(Scope.RESTORES_WRITE),
     )
 

@@ -90,6 +90,12 @@ def test_the_page_of_a_right_answer(asked: AskedRing, browser: TestClient) -> No
     assert "answer right" in text_of(browser.get("/").text)
 
 
+def test_a_snapshot_names_its_question(asked: AskedRing, browser: TestClient) -> None:
+    restore = asked.ring.start_restore()
+    key = f"{restore['context_digest']}.{restore['rank_zero_storage_key']}"
+    assert "expects red : asked of every restore" in text_of(browser.get(f"/snapshots/{key}").text)
+
+
 def test_before_there_is_an_answer_it_says_what_is_expected(asked: AskedRing, browser: TestClient) -> None:
     restore = asked.ring.start_restore()
     text = text_of(browser.get(f"/restores/{restore['id']}").text)

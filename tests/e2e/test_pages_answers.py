@@ -65,6 +65,7 @@ def test_question_answer_and_drill_are_clean_and_legible(
         f"/restores/{drill['id']}/ranks/2",
         f"/receipts/{drill['receipt_sha256']}",
         "/restores",
+        f"/snapshots/{drill['context_digest']}.{drill['rank_zero_storage_key']}",
         "/restores/new",
         "/",
     ):
