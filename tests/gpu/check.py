@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,7 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 SCHEMA: Final = "sparkgate-gpu-check/v1"
 TESTS_S: Final = 150
 SANITIZER_S: Final = 90
+BENCH_S: Final = 110
 BENCH_BYTES: Final = 813_068_464
 QUICK_BYTES: Final = 64 << 20
 SANITIZERS: Final = ("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer")
@@ -159,11 +161,19 @@ def bench(open_driver: Callable[[], Driver], *, byte_count: int) -> dict[str, An
     from .bench import QUICK_ROUNDS, ROUNDS, measure
 
     folder = Path(tempfile.mkdtemp(prefix="sparkgate-gpu-"))
+    before = signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(BENCH_S)
     try:
         rounds = ROUNDS if byte_count == BENCH_BYTES else QUICK_ROUNDS
         return measure(open_driver, folder=folder, byte_count=byte_count, rounds=rounds)
     finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
         shutil.rmtree(folder)
+
+
+def _too_long(number: int, frame: object) -> None:
+    raise RuntimeError(f"bench: not done within {BENCH_S} s")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,21 @@ from app.core.errors import DeviceError
 from workers.gpu.driver import Driver
 
 from .bench import TARGETS, judge, measure
-from .check import FAILED, MISSED, NO_GPU, OK, main, read_counts, run_check, run_pytest, sanitize
+from .check import (
+    BENCH_S,
+    FAILED,
+    MISSED,
+    NO_GPU,
+    OK,
+    SANITIZER_S,
+    TESTS_S,
+    bench,
+    main,
+    read_counts,
+    run_check,
+    run_pytest,
+    sanitize,
+)
 from .stream_model import UNIFIED, Eager, ModelDriver
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -53,7 +68,7 @@ def test_without_a_gpu_no_figure_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tests", "bench", "code"),
+    ("tests", "measured", "code"),
     [
         (PASSED, figures(met=True), OK),
         (PASSED, figures(met=False), MISSED),
@@ -62,13 +77,13 @@ def test_without_a_gpu_no_figure_is_told() -> None:
     ids=["well", "missed", "failed"],
 )
 def test_the_exit_code_says_how_it_went(
-    tests: dict[str, Any], bench: dict[str, Any] | None, code: int
+    tests: dict[str, Any], measured: dict[str, Any] | None, code: int
 ) -> None:
     found, document = run_check(
-        open_driver=ModelDriver, run_tests=lambda *_, **__: tests, run_bench=lambda _: bench or {}
+        open_driver=ModelDriver, run_tests=lambda *_, **__: tests, run_bench=lambda _: measured or {}
     )
     assert found == code
-    assert document["figures"] == bench
+    assert document["figures"] == measured
     assert document["gpu"]["model"] == "a model of a discrete GPU"
 
 
@@ -78,6 +93,17 @@ def test_a_bench_that_fails_tells_no_figures() -> None:
 
     code, document = run_check(open_driver=ModelDriver, run_tests=lambda *_, **__: PASSED, run_bench=fails)
     assert (code, document["figures"]) == (FAILED, None)
+
+
+def test_the_check_is_over_in_six_minutes() -> None:
+    assert TESTS_S + SANITIZER_S + BENCH_S < 360
+
+
+def test_a_bench_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.gpu.check.BENCH_S", 1)
+    monkeypatch.setattr("tests.gpu.bench.measure", lambda *_, **__: time.sleep(30))
+    with pytest.raises(RuntimeError, match="bench: not done within 1 s"):
+        bench(ModelDriver, byte_count=1)
 
 
 def test_the_bench_runs_over_a_model(tmp_path: Path) -> None:

@@ -284,7 +284,7 @@ def compile_kernels(target: str) -> bytes:
 
 
 def complete_cubin(cubin: bytes) -> bytes:
-    """CuPy takes a cubin's last byte for the end of a string; it is the top byte of its last table, a zero."""
+    """CuPy takes a cubin's last byte for the end of a string; it is the top byte of a table, and zero."""
     (start,) = struct.unpack_from("<Q", cubin, 32)
     size, count = struct.unpack_from("<HH", cubin, 54)
     return cubin + b"\0" if len(cubin) == start + size * count - 1 else cubin
