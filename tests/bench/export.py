@@ -2,8 +2,8 @@
 
     make bench BENCH=export ARGS="--receipts 100000"
 
-Receipts are documents, four about one image, judged as they come or, with --unjudged, only kept. The bundle is
-built, and verified by the program in it, each in a process of its own, so that its memory is only that.
+Receipts are documents, four about one image, judged as they come or, with --unjudged, only kept. The bundle
+is built, and verified by the program in it, each in a process of its own, so that its memory is only that.
 """
 
 import argparse
