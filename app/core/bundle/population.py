@@ -75,6 +75,8 @@ class Population:
             self._carry(key, sha256)
         image = known(facts.subject.image)
         concerned = {_own(sha256), *addressed(keys), *self._published(keys)}
+        if facts.claim is not None:
+            concerned.add(_own(facts.claim.subject_sha256))
         config = config_id(image)
         if config is not None:
             said = self._identities.setdefault(config, {})

@@ -182,7 +182,9 @@ ROW_TABLES: Final = {
 WITHDRAWN: Final = frozenset(
     {
         "ARTIFACT_WITHDRAWN",
+        "CLAIM_AFFECTED",
         "CLAIM_AMENDED",
+        "CLAIM_SUPERSEDED",
         "CLAIM_WITHDRAWN",
         "CLEAN_PULL_UNPROVEN",
         "KNOWN_FAILURE",

@@ -19,6 +19,7 @@ from app.core.qualify.values import Basis
 from app.core.qualify.verdict import Verdict
 from tests.core.bundle import rig
 from tests.core.evidence_documents import fenced_observation, page_tail, raw, selections, single_restore
+from tests.core.test_claims import claim, raw_of
 
 Lie = Callable[[Verdict], Verdict]
 
@@ -174,3 +175,22 @@ def test_a_log_that_ends_inside_a_transaction_is_no_finding() -> None:
     while not any(row.view == "receipt" for row in log.leaves[-1].rows):
         log.leaves.pop()
     assert rig.verify(_bundle(log)).exit_code == 0
+
+
+def test_a_claim_about_an_earlier_receipt_must_be_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Withdrawn afterwards: the earlier receipt is judged again, or the verifier says that it was not."""
+    log = _log(single_restore())
+    subject = next(iter(log.documents))
+    log.add_receipt(raw_of(claim(subject_sha256=subject)))
+    heard = rig.verify(_bundle(log))
+    assert (heard.exit_code, rig.said(heard)) == (0, "")
+    table = rig.unpack(_bundle(log))["tables/withdrawals.csv"].decode()
+    assert "CLAIM_WITHDRAWN" in table
+    deaf = _log(single_restore())
+    judge = SampleLog.judge
+    monkeypatch.setattr(
+        SampleLog, "judge", lambda self, wanted: judge(self, [one for one in wanted if one != subject])
+    )
+    deaf.add_receipt(raw_of(claim(subject_sha256=subject)))
+    deaf.add_image(config_id="ee" * 32, title="something later")
+    assert "which says otherwise" in rig.said(rig.verify(_bundle(deaf)))

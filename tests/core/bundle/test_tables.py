@@ -12,10 +12,12 @@ from app.core.bundle import layout
 from app.core.bundle.csv_text import csv_line, digest_text, utc_text
 from app.core.bundle.sample import ORIGIN, Sample
 from app.core.bundle.sample_log import BEGINNING, SampleLog, record
+from app.core.bundle.tables import CONFLICTING, WITHDRAWN
 from app.core.canonical_json import encode_canonical
 from app.core.dsse import open_envelope, parse_public_pem, public_pem, seal
 from app.core.errors import CoreError, FormatError
 from app.core.ledger.checkpoint import NoteSigner
+from app.core.qualify.codes import CODES
 from app.core.signature import public_key, sign
 from tests.core.bundle import rig
 
@@ -59,6 +61,11 @@ def test_cells(cell: str, text: str) -> None:
     assert csv_line([cell, "x"]) == f"{text},x\r\n".encode()
     ((read, last),) = csv.reader(io.StringIO(csv_line([cell, "x"]).decode(), newline=""), strict=True)
     assert (read.removeprefix("'"), last) == (cell, "x")
+
+
+def test_the_codes_of_tables_are_codes() -> None:
+    """A code that is renamed must not silently leave the tables."""
+    assert CODES.keys() >= WITHDRAWN | CONFLICTING
 
 
 def test_digests_and_instants_are_texts() -> None:
