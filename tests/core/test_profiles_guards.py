@@ -216,6 +216,21 @@ def test_limits_between_capacities(key: str, value: str) -> None:
     assert ("GUARD_CAPACITY", f"/{key}") in found
 
 
+@pytest.mark.parametrize(("low", "passes"), [("5", True), ("6", False)])
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [
+        ("SPARKCACHE_LOW_WATERMARK_BYTES", "SPARKCACHE_MAX_BYTES"),
+        ("SPARKCACHE_MIN_SPAN_TOKENS", "SPARKCACHE_MAX_SPAN_TOKENS"),
+    ],
+)
+def test_a_lower_bound_is_at_most_the_upper_one(lower: str, upper: str, low: str, passes: bool) -> None:
+    values = made.rank_values(RING_CACHE) | {lower: low, upper: "5"}
+    found = of(rank_findings(made.case(RING_CACHE, values)), "GUARD_CAPACITY")
+    told = [one.result is CheckResult.PASS for one in found if one.expected == f"at most {upper} = 5"]
+    assert told == [passes]
+
+
 @pytest.mark.parametrize("seconds", ["1", "299", "300"])
 def test_a_shorter_lease_is_no_offence(seconds: str) -> None:
     assert failing(RING_CACHE, {"SPARKCACHE_SHARED_PREFIX_LEASE_TTL_SECONDS": seconds}) == []
