@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.restores.service.completion import RankState, Step, next_step
+from app.restores.service.completion import Asking, RankState, Step, next_step
 
 
 def rank(state: str = "running", *, epoch: int | None = None, ended: bool = False) -> RankState:
@@ -77,3 +77,47 @@ def test_one_rank_ended_early_retracts_all(decision: str | None, ranks: list[Ran
 @given(ranks=RANKS)
 def test_a_retracted_restore_is_never_published_again(ranks: list[RankState]) -> None:
     assert next_step(decision="retract", epoch=2, ranks=ranks) in {Step.WAIT, Step.END}
+
+
+ASKINGS = st.builds(
+    Asking,
+    semantic=st.sampled_from([None, "right", "wrong", "unanswered", "not asked"]),
+    barred=st.booleans(),
+)
+
+
+@pytest.mark.parametrize(
+    ("asking", "expected"),
+    [
+        (Asking(), Step.PUBLISH),
+        (Asking(semantic="right"), Step.PUBLISH),
+        (Asking(semantic=None), Step.ANSWER),
+        (Asking(semantic=None, barred=True), Step.ANSWER),
+        (Asking(semantic="wrong"), Step.RETRACT),
+        (Asking(semantic="unanswered"), Step.RETRACT),
+        (Asking(semantic="right", barred=True), Step.RETRACT),
+    ],
+)
+def test_every_rank_ready_is_answered_before_it_is_decided(asking: Asking, expected: Step) -> None:
+    assert next_step(decision=None, epoch=0, ranks=[READY, READY], asking=asking) is expected
+    assert next_step(decision=None, epoch=0, ranks=[READY, RUNNING], asking=asking) is Step.WAIT
+    called_off = next_step(decision=None, epoch=0, ranks=[READY, READY], asking=asking, cancelled=True)
+    assert called_off is Step.RETRACT
+
+
+@given(
+    decision=st.sampled_from([None, "publish", "retract"]),
+    ranks=RANKS,
+    cancelled=st.booleans(),
+    asking=ASKINGS,
+)
+def test_nothing_but_a_right_answer_or_none_asked_for_is_published(
+    decision: str | None, ranks: list[RankState], cancelled: bool, asking: Asking
+) -> None:
+    step = next_step(decision=decision, epoch=1, ranks=ranks, cancelled=cancelled, asking=asking)
+    if step is Step.PUBLISH:
+        assert asking.semantic in {"right", "not asked"}
+        assert not asking.barred
+    if step is Step.ANSWER:
+        assert asking.semantic is None
+        assert all(one.state == "ready" and not one.ended for one in ranks)
