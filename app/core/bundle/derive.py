@@ -19,7 +19,7 @@ from app.core.canonical_json import JsonObject, decode_canonical, expect_object
 
 MOST_SHOWN: Final = 200
 """So many lines of a table stand in the report."""
-_IN_REPORT: Final = frozenset({"conflicts", "coverage", "exceptions", "withdrawals"})
+_IN_REPORT: Final = frozenset({"conflicts", "coverage", "exception_ends", "exceptions", "withdrawals"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

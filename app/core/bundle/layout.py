@@ -30,6 +30,7 @@ TABLES: Final = (
     "conflicts",
     "coverage",
     "declarations",
+    "exception_ends",
     "exceptions",
     "images",
     "origins",

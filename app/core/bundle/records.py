@@ -25,10 +25,15 @@ EXPORTED: Final = frozenset(
     {
         "declaration",
         "device.registration",
+        "evidence_export.end",
+        "evidence_export.order",
+        "evidence_export.result",
         "image",
         "image_identity",
         "node.registration",
         "operational_exception",
+        "operational_exception_end",
+        "oracle_question",
         "rank_attempt.order",
         "rank_attempt.release",
         "rank_attempt.result",
@@ -37,16 +42,21 @@ EXPORTED: Final = frozenset(
         "receipt_origin",
         "restore.order",
         "restore.purpose",
+        "restore.question",
         "restore.receipt",
         "restore.release",
         "restore.result",
+        "restore.semantic",
+        "restore_answer",
+        "restore_event",
         "root_document",
         "snapshot",
         "source_identity",
         "verdict",
     }
 )
-"""Views whose rows a bundle carries. Accounts and keys are in the log by their digests only."""
+"""Views whose rows a bundle carries: facts that never change. Accounts and keys are in the log by digest only,
+and so are pins, which are renewed."""
 WITH_DOCUMENT: Final = frozenset({"rank_report", "verdict"})
 """Views whose rows come with the bytes of their column `document`."""
 

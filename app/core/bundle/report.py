@@ -33,6 +33,7 @@ _COVERED: Final = (
     "deployable_reason",
 )
 _EXCEPTED: Final = ("id", "image", "scope", "reason", "expires_at", "created_by")
+_ENDED: Final = ("exception", "reason", "created_at", "created_by")
 _FOUND: Final = ("code", "receipt", "image", "says", "value", "created_at")
 _MOST_NAMED: Final = 200
 
@@ -65,6 +66,7 @@ def report_page(
         *_named(summary),
         *_open(summary),
         *_shown("Exceptions", "exceptions", _EXCEPTED, summary),
+        *_shown("Exceptions ended early", "exception_ends", _ENDED, summary),
         *_shown("Withdrawals, amendments, known failures", "withdrawals", _FOUND, summary),
         *_shown("Conflicts", "conflicts", _FOUND, summary),
         "<h2>Not in this bundle</h2><p>Raw logs that a receipt names by digest only; rows of accounts and "

@@ -17,6 +17,7 @@ class RestoreTables:
         self._write = write
         self._orders: dict[str, RowRecord] = {}
         self._purposes: dict[str, tuple[str, str]] = {}
+        self._questions: dict[str, tuple[str, str]] = {}
         self._ranks: dict[str, RowRecord] = {}
         self._devices: dict[str, tuple[str, str]] = {}
         self._nodes: dict[str, str] = {}
@@ -30,7 +31,8 @@ class RestoreTables:
         if views:
             self._keep(views)
             for row in views.get("restore.result", {}).values():
-                self._restore(row, leaf=leaf.index)
+                answered = views.get("restore.semantic", {}).get(row.key)
+                self._restore(row, answered, leaf=leaf.index)
             for row in views.get("rank_attempt.result", {}).values():
                 report = views.get("rank_report", {}).get(row.key)
                 self._rank(row, report, leaf=leaf.index)
@@ -44,10 +46,14 @@ class RestoreTables:
         self._ranks |= views.get("rank_attempt.order", {})
         for row in views.get("restore.purpose", {}).values():
             self._purposes[row.key] = (row.text("purpose"), row.text("image_config_id"))
+        for row in views.get("restore.question", {}).values():
+            fault = f"{row.text('fault_name')} on rank {row.text('fault_rank')}"
+            self._questions[row.key] = (row.text("question_sha256"), fault if row.text("fault_name") else "")
 
-    def _restore(self, row: RowRecord, *, leaf: int) -> None:
+    def _restore(self, row: RowRecord, answered: RowRecord | None, *, leaf: int) -> None:
         order = self._orders.pop(row.key, None)
         purpose, image = self._purposes.pop(row.key, ("qualification", ""))
+        question, fault = self._questions.pop(row.key, ("", ""))
         if not row.selected:
             return
         ordered = ["", "", "", "", ""] if order is None else _ordered(order)
@@ -61,6 +67,9 @@ class RestoreTables:
                 digest_text(image),
                 *ordered[2:],
                 row.text("outcome"),
+                "" if answered is None else answered.text("semantic"),
+                digest_text(question),
+                fault,
                 row.text("decision"),
                 row.text("problem"),
                 utc_text(row.text("admitted_at")),

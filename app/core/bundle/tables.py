@@ -160,6 +160,13 @@ ROW_TABLES: Final = {
             created_at=_CREATED,
         ),
         _table(
+            "exception_ends",
+            "operational_exception_end",
+            "exception reason created_at created_by",
+            exception=("exception_id", _plain),
+            created_at=_CREATED,
+        ),
+        _table(
             "images",
             "image",
             "id config_id manifest_digest index_digest title origin record source_id created_at created_by",
@@ -248,6 +255,9 @@ RESTORE_HEADER: Final = (
     "rank_count",
     "span_tokens",
     "outcome",
+    "semantic",
+    "question",
+    "injected_fault",
     "decision",
     "problem",
     "admitted_at",

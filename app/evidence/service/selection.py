@@ -15,7 +15,29 @@ from app.models import EvidenceExport
 
 # Views that say which receipts, restores, attempts and sources belong to an image or a topology.
 DECIDING = frozenset(
-    {"receipt", "verdict", "image", "restore.purpose", "restore.receipt", "rank_attempt.order"}
+    {
+        "receipt",
+        "verdict",
+        "image",
+        "operational_exception",
+        "restore.purpose",
+        "restore.receipt",
+        "rank_attempt.order",
+    }
+)
+
+# Views whose key is a restore.
+_OF_RESTORES = frozenset(
+    {
+        "restore.order",
+        "restore.purpose",
+        "restore.question",
+        "restore.receipt",
+        "restore.release",
+        "restore.result",
+        "restore.semantic",
+        "restore_answer",
+    }
 )
 
 
@@ -52,6 +74,7 @@ class Selection:
     _restores: set[str] = field(default_factory=set)
     _attempts: set[str] = field(default_factory=set)
     _sources: set[str] = field(default_factory=set)
+    _exceptions: set[str] = field(default_factory=set)
 
     @property
     def limits(self) -> bool:
@@ -73,6 +96,8 @@ class Selection:
                     self._restores.add(row.key)
                 case "restore.purpose" if text_of(row, "image_config_id") in images:
                     self._restores.add(row.key)
+                case "operational_exception" if self._is_image(row) and self._is_scope(row):
+                    self._exceptions.add(row.key)
         self._receipts.discard("")
 
     def learn_attempts(self, entries: Iterable[Entry]) -> None:
@@ -101,6 +126,8 @@ class Selection:
                 return not self._receipts.isdisjoint(_receipts_named(row))
             case "operational_exception":
                 return self._is_image(row) and self._is_scope(row)
+            case "operational_exception_end":
+                return row.key in self._exceptions
             case "image":
                 return (
                     not self.order.image_config_ids
@@ -108,9 +135,7 @@ class Selection:
                 )
             case "source_identity":
                 return row.key in self._sources
-            case (
-                "restore.order" | "restore.result" | "restore.release" | "restore.purpose" | "restore.receipt"
-            ):
+            case view if view in _OF_RESTORES:
                 return row.key in self._restores
             case "rank_attempt.order" | "rank_attempt.result" | "rank_attempt.release" | "rank_report":
                 return row.key in self._attempts

@@ -104,9 +104,11 @@ def _order(log: SampleLog) -> None:
         "root_document_sha256": "cd" * 32,
     }
     purpose = {"purpose": "operational", "image_config_id": "a1" * 32}
+    question: dict[str, Any] = {"question_sha256": "ef" * 32, "fault_name": "swap-pages", "fault_rank": 0}
     rows = [
         record("restore.order", RESTORE, {**order}),
         record("restore.purpose", RESTORE, {**purpose}),
+        record("restore.question", RESTORE, {**question}),
         record("rank_attempt.order", ATTEMPT, {**rank}),
     ]
     log.append("restore-requested", rows)
@@ -123,6 +125,7 @@ def _end(log: SampleLog, *, report: bytes) -> None:
     rank: dict[str, Any] = {"state": "reported", "runtime": runtime, "claimed_at": log.now, **ended}
     rows = [
         record("restore.result", RESTORE, {**result}),
+        record("restore.semantic", RESTORE, {"id": RESTORE, "semantic": "right"}),
         record("rank_attempt.result", ATTEMPT, {**rank}),
         record("rank_report", ATTEMPT, {"document": report}, document=report),
     ]
@@ -140,6 +143,7 @@ def test_the_restore_log_has_a_line_per_restore_and_per_rank() -> None:
     assert (line["restore"], line["outcome"], line["ordered_by"]) == (RESTORE, "restored", "ada")
     assert (line["purpose"], line["image"]) == ("operational", "sha256:" + "a1" * 32)
     assert line["ended_at"] == "2026-01-01T00:01:30.000000Z"
+    assert (line["semantic"], line["injected_fault"]) == ("right", "swap-pages on rank 0")
     (line,) = _table(raw, "restore_ranks")
     assert (line["node"], line["device"], line["rank"], line["number"]) == ("spark-1", "gpu0", "0", "1")
     assert (line["bytes"], line["objects"], line["phases_ns"]) == ("4096", "3", "read 990")
