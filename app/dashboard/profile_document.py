@@ -22,6 +22,7 @@ from app.profiles.service import StoredDocument
 from app.profiles.service.activations import judge_stored, pins_of
 from app.profiles.service.claims import claims_about
 from app.profiles.service.documents import offences
+from app.verdicts.service import current
 from app.web.deps import ReadSession
 
 router = APIRouter(prefix="/profiles/documents", include_in_schema=False)
@@ -62,12 +63,14 @@ def show_document(
 def _said(session: Session, document: StoredDocument, raw: bytes) -> dict[str, Any]:
     """What a document of its kind has besides its bytes."""
     said: dict[str, Any] = {"activation": None, "overlay": None, "checks": None, "files": (), "more_files": 0}
-    said |= {"ranks": (), "more_ranks": 0, "columns": ()}
+    said |= {"ranks": (), "more_ranks": 0, "columns": (), "verdicts": ()}
     if document.kind == DocumentKind.ACTIVATION:
         judged = judge_stored(session, sha256=document.sha256)
+        verdicts = current.verdicts_of_receipt(session, sha256=document.sha256)
         ranks = () if judged.judgement is None else judged.judgement.ranks
         said |= {
             "activation": judged,
+            "verdicts": [row for row in verdicts if row.kind == "receipt"],
             "checks": _checks(judged.findings, document),
             "ranks": ranks[:MOST_RANKS],
             "more_ranks": max(0, len(ranks) - MOST_RANKS),

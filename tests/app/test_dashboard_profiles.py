@@ -111,6 +111,7 @@ def test_an_activation_shows_its_ranks_and_each_rules_result(browser: TestClient
     assert "Rank 0 Rank 1 Rank 2 Rank 3" in said
     assert "CLM_WITHDRAWN" in said
     assert HOSTILE not in html
+    assert "Another question, as evidence of what it shows: incomplete for restore" in said
     good = text_of(page(browser, f"/profiles/documents/{rows.activation().sha256}"))
     assert "A stored release selection pins these bytes" in good
     claims = page(browser, "/profiles/claims")
