@@ -91,7 +91,7 @@ class LogReading:
         kept: a head from elsewhere that the log must contain.
 
     Attributes:
-        full: entries that are there.
+        full: entries that are there. pruned: some are not.
         outside: exported rows that are named and not there.
     """
 
@@ -106,6 +106,7 @@ class LogReading:
         self._fold = Fold()
         self.kept_holds: bool | None = None
         self.full = 0
+        self.pruned = False
         self.outside = 0
 
     def read(self, entries: Iterable[Leaf | Subtree]) -> Iterator[CheckedLeaf | CoreError]:
@@ -133,6 +134,7 @@ class LogReading:
                 expected=f"every entry from {self._start} on",
                 found="a pruned part",
             )
+        self.pruned = True
         self._fold.append(entry.hashed, level=entry.level)
 
     def _check(self, entry: Leaf) -> CheckedLeaf | CoreError:

@@ -47,18 +47,19 @@ class Replay:
     Args:
         read_receipt: the bytes of a receipt by digest.
         read_row: a row by its place in the file of rows.
-        whole: everything that was ever judged or said is there: then a verdict not written is missing.
+        is_whole: whether everything that was said and judged so far is there: then what is only context is
+            made again too, and a verdict not written is missing.
 
     Attributes:
         counts: verdicts made again, and not; receipts read.
     """
 
-    def __init__(self, *, read_receipt: ReadReceipt, read_row: ReadRow, whole: bool) -> None:
+    def __init__(self, *, read_receipt: ReadReceipt, read_row: ReadRow, is_whole: Callable[[], bool]) -> None:
         self.counts: Counter[str] = Counter(judged=0, other_rules=0, context=0, receipts=0)
         self._population = Population(read_receipt)
         self._standing = Standing(self._verdict_of)
         self._read_row = read_row
-        self._whole = whole
+        self._is_whole = is_whole
         self._ruleset = str(ruleset_version())
         self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
         self._made_of: dict[Scope, str] = {}
@@ -89,7 +90,7 @@ class Replay:
         """
         open_receipts = {
             receipt
-            for mark, (index, at) in (self._marked.items() if self._whole else ())
+            for mark, (index, at) in (self._marked.items() if self._is_whole() else ())
             for receipt in self._population.marked([mark])
             if at != self._last and self._judged_at.get(receipt, -1) < index
         }
@@ -136,7 +137,7 @@ class Replay:
         scopes = {key: one for key, one in kept.items() if one[1].receipt is None}
         yield from self._scopes(scopes, touched)
         ours = [draft for row, draft in kept.values() if self._may_be_made_again(row, draft)]
-        if ours and self._whole:
+        if ours and self._is_whole():
             yield from self._unwritten(touched, grade=ours[0].deployable_grade)
 
     def _receipt(
@@ -160,7 +161,7 @@ class Replay:
             touched |= self._put(row, draft, composes=composes)
         if judged_again:
             self._judged_at[receipt] = self._index
-        if judged_again and self._whole:
+        if judged_again and self._is_whole():
             yield from self._missing(receipt, expected)
 
     def _scopes(self, kept: dict[str, tuple[RowRecord, Draft]], touched: set[Scope]) -> Iterator[CoreError]:
@@ -249,15 +250,13 @@ class Replay:
         return {str(draft.subject_key): draft for draft in receipt_drafts(facts, surroundings, grade=grade)}
 
     def _may_be_made_again(self, row: RowRecord, draft: Draft) -> bool:
-        if not row.selected:
-            return False
-        return draft.verdict.ruleset == self._ruleset
+        return draft.verdict.ruleset == self._ruleset and (row.selected or self._is_whole())
 
     def _put(self, row: RowRecord, draft: Draft, *, composes: bool) -> set[Scope]:
-        if not row.selected:
-            self.counts["context"] += 1
-        elif draft.verdict.ruleset != self._ruleset:
+        if draft.verdict.ruleset != self._ruleset:
             self.counts["other_rules"] += 1
+        elif not self._may_be_made_again(row, draft):
+            self.counts["context"] += 1
         self._keep(row.key, draft.verdict)
         return self._standing.put(
             Current(

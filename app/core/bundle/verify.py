@@ -223,7 +223,7 @@ class _Checking:
         replay = Replay(
             read_receipt=self._contents.receipt,
             read_row=self._row_at,
-            whole=self._manifest.request.everything,
+            is_whole=lambda: not reading.pruned and reading.outside == 0,
         )
         for leaf in reading.read(self._log()):
             self._take(leaf, derivation, replay)

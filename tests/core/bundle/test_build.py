@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from app.core.bundle import archive, build, layout
+from app.core.bundle import archive, build, layout, sample_log
 from app.core.bundle.build import Built, BundleRequest, BundleSigner, build_bundle, clear_leftovers
 from app.core.bundle.records import EXPORTED, Leaf, RowRecord, Subtree, subtrees
-from app.core.bundle.sample import Sample, nodes_of
+from app.core.bundle.sample import Sample, make_sample, nodes_of
 from app.core.errors import CoreError
 from app.core.ledger.merkle import Node
+from app.core.qualify import drafts
 from app.core.signature import sign
 from app.ledger.repository.views import VIEWS
 from tests.core.bundle import rig
@@ -223,8 +224,8 @@ def test_context_is_kept_apart_from_what_was_selected(tmp_path: Path) -> None:
     built = _build(tmp_path / "part.tar", sample, request=request, log=log)
     found = rig.verify((tmp_path / "part.tar").read_bytes())
     assert (rig.said(found), found.exit_code) == ("", 0)
-    assert 0 < built.counts["verdicts"] < found.counts["verdicts_judged"] + found.counts["verdicts_context"]
-    assert found.counts["verdicts_judged"] == built.counts["verdicts"]
+    assert 0 < built.counts["verdicts"] < found.counts["verdicts_judged"]
+    assert found.counts["verdicts_context"] == 0  # the whole past is there: context is made again too
     assert built.counts["coverage"] == 3  # the matrix is the state at the end, from whatever is known
 
 
@@ -267,3 +268,30 @@ def test_a_pruned_part_may_not_hide_the_previous_head(tmp_path: Path) -> None:
             request=request,
             log=_part(sample, start=8, selected=lambda row: True),
         )
+
+
+def test_what_is_only_context_is_judged_where_its_whole_past_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The matrix shows the newest verdicts whatever they were asked for; a lie cannot hide as context."""
+    truth = drafts.composed_draft
+    size = len(rig.small_sample().log.leaves)
+
+    def lying(receipts: Any, **named: Any) -> Any:
+        draft = truth(receipts, **named)
+        return draft and replace(draft, document=draft.document.replace(b"rejected", b"qualified"))
+
+    monkeypatch.setattr(sample_log, "composed_draft", lying)
+    monkeypatch.setattr(sample_log, "index_columns", lambda draft: drafts.index_columns(_read_again(draft)))
+    sample = make_sample(seed=rig.SEED, receipts=3)
+    assert len(sample.log.leaves) == size
+    request = BundleRequest(name=sample.signer.name, everything=False, start=size - 1, size=size)
+    log = _part(sample, start=0, selected=lambda row: row.view == "operational_exception")
+    built = _build(tmp_path / "part.tar", sample, request=request, log=log)
+    assert built.counts["verdicts"] == 0
+    found = rig.verify((tmp_path / "part.tar").read_bytes())
+    assert "expected outcome 'rejected' as the rules have it, found 'qualified'" in rig.said(found)
+
+
+def _read_again(draft: drafts.Draft) -> drafts.Draft:
+    return drafts.draft_from(draft.document, subject="verdict")
