@@ -18,7 +18,9 @@ from .compiled import run_compiled
 from .twin import run_twin
 
 OWNER = 7
-PAGE_BYTES = [1, 3, 4, 10, 16, 20, 32, 36, 48, 132, 656, 1152, 4096]
+# Pages of more than one tile, in which spans begin anywhere.
+LONG_PAGE_BYTES = [65_536, 65_540, 98_320]
+PAGE_BYTES = [1, 3, 4, 10, 16, 20, 32, 36, 48, 132, 656, 1152, 4096, 18_432]
 
 
 @dataclass
@@ -85,7 +87,7 @@ def aligned(byte_count: int) -> Bytes:
 
 
 @st.composite
-def machines(draw: st.DrawFn) -> tuple[Machine, list[int]]:
+def machines(draw: st.DrawFn, *, page_bytes_of: Sequence[int] = PAGE_BYTES) -> tuple[Machine, list[int]]:
     """Layers in one or two groups, and how many logical bytes each has."""
     group_of = draw(st.lists(st.integers(0, 1), min_size=1, max_size=3).map(sorted))
     counts = [draw(st.integers(1, 5)) for _ in range(2)]
@@ -93,7 +95,7 @@ def machines(draw: st.DrawFn) -> tuple[Machine, list[int]]:
     layers = np.zeros(len(group_of), dtype=LAYER_RECORD)
     pools = []
     for record, group in zip(layers, group_of, strict=True):
-        page_bytes = draw(st.sampled_from(PAGE_BYTES)) * draw(st.sampled_from([1, 1, 1, 16]))
+        page_bytes = draw(st.sampled_from(page_bytes_of))
         stride = page_bytes + draw(st.sampled_from([0, 0, 1, 4, 12, 16, -page_bytes % 16]))
         pool = aligned(limits[group] * stride).reshape(limits[group], stride)
         pool[:] = 0xA5
@@ -144,9 +146,9 @@ def outcome(machine: Machine) -> tuple[list[bytes], bytes, int]:
     return [pool.tobytes() for pool in machine.pools], machine.linear.tobytes(), int(machine.error[0])
 
 
-def compare_with_twin(data: st.DataObject, *, source: str) -> None:
+def compare_with_twin(data: st.DataObject, *, source: str, page_bytes_of: Sequence[int] = PAGE_BYTES) -> None:
     """Both ways, blocks in any order, with any number of threads."""
-    twin, sizes = data.draw(machines())
+    twin, sizes = data.draw(machines(page_bytes_of=page_bytes_of))
     spans = data.draw(spans_over(sizes))
     table = encode_table(spans)
     compiled = twin.copied()

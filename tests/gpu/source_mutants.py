@@ -1,6 +1,7 @@
 """Is a broken CUDA source told from the right one? `python -m tests.gpu.source_mutants [NAME]`."""
 
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 from hypothesis import HealthCheck, Phase, given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from workers.gpu.cuda_kernels import SOURCE
 
-from .machines import compare_with_twin
+from .machines import LONG_PAGE_BYTES, PAGE_BYTES, compare_with_twin
 
 CAUGHT: Final = 3
 SOURCE_MUTANTS: Final = {
@@ -32,8 +33,17 @@ def main(name: str | None = None) -> int:
         raise ValueError(f"mutant {name}: expected its text once, found {SOURCE.count(old)}")
     mutant = SOURCE.replace(old, new) if old else SOURCE
 
+    try:
+        compare(mutant, page_bytes_of=PAGE_BYTES, examples=100)
+        compare(mutant, page_bytes_of=LONG_PAGE_BYTES, examples=20)
+    except AssertionError:
+        return CAUGHT
+    return 0
+
+
+def compare(source: str, *, page_bytes_of: Sequence[int], examples: int) -> None:
     @settings(
-        max_examples=120,
+        max_examples=examples,
         database=None,
         deadline=None,
         derandomize=True,
@@ -41,14 +51,10 @@ def main(name: str | None = None) -> int:
         suppress_health_check=list(HealthCheck),
     )
     @given(st.data())
-    def compare(data: st.DataObject) -> None:
-        compare_with_twin(data, source=mutant)
+    def run(data: st.DataObject) -> None:
+        compare_with_twin(data, source=source, page_bytes_of=page_bytes_of)
 
-    try:
-        compare()
-    except AssertionError:
-        return CAUGHT
-    return 0
+    run()
 
 
 if __name__ == "__main__":

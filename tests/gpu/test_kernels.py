@@ -29,7 +29,7 @@ from workers.gpu.cuda_kernels import (
 
 from .cases import span
 from .compiled import COMPILER, run_compiled
-from .machines import OWNER, Machine, compare_with_twin, machines, outcome, spans_over
+from .machines import LONG_PAGE_BYTES, OWNER, Machine, compare_with_twin, machines, outcome, spans_over
 from .source_mutants import CAUGHT, SOURCE_MUTANTS
 from .twin import run_twin
 
@@ -68,6 +68,13 @@ def test_the_twin_is_the_formula_of_the_contract(data: st.DataObject) -> None:
 @given(st.data())
 def test_the_source_moves_the_twins_bytes(data: st.DataObject) -> None:
     compare_with_twin(data, source=SOURCE)
+
+
+@needs_compiler
+@settings(max_examples=20)
+@given(st.data())
+def test_the_source_moves_spans_of_many_tiles(data: st.DataObject) -> None:
+    compare_with_twin(data, source=SOURCE, page_bytes_of=LONG_PAGE_BYTES)
 
 
 @needs_compiler

@@ -1,6 +1,6 @@
 """The kernels on a GPU against their NumPy twin, on the spans the CPU's kernels are tried with."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,15 @@ from workers.gpu.cuda_kernels import GATHER, SCATTER, SPAN_RECORD_BYTES, count_t
 from workers.gpu.driver import Driver, Launch, PageAddresses
 
 from .cases import GPU_ID, open_driver_or_skip
-from .machines import OWNER, Machine, machines, outcome, spans_over
+from .machines import LONG_PAGE_BYTES, OWNER, PAGE_BYTES, Machine, machines, outcome, spans_over
+from .stream_model import ModelDriver
 from .twin import run_twin
 
 
-@pytest.fixture(scope="module", params=[GPU_ID])
-def driver() -> Iterator[Driver]:
-    driver = open_driver_or_skip()
+@pytest.fixture(scope="module", params=["model", GPU_ID])
+def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
+    """A GPU; and a model, which shows that these tests are right before a GPU is at hand."""
+    driver: Driver = ModelDriver() if request.param == "model" else open_driver_or_skip()
     yield driver
     driver.close()
 
@@ -37,9 +39,10 @@ class Uploaded:
         layers["base"] = self.pools
         self.table = self._put(spans)
         self.error = self._put(machine.error.view(np.uint8))
+        records = self._put(layers.view(np.uint8))
         self.pages = PageAddresses(
-            block=0,
-            layers=self._put(layers.view(np.uint8)),
+            block=records,
+            layers=records,
             layer_count=len(layers),
             groups=self._put(machine.groups.view(np.uint8)),
             group_count=len(machine.groups),
@@ -92,7 +95,17 @@ class Uploaded:
 @settings(max_examples=60)
 @given(data=st.data())
 def test_the_gpu_moves_the_twins_bytes(driver: Driver, data: st.DataObject) -> None:
-    twin, sizes = data.draw(machines())
+    compare_with_twin(driver, data, page_bytes_of=PAGE_BYTES)
+
+
+@settings(max_examples=20)
+@given(data=st.data())
+def test_the_gpu_moves_spans_of_many_tiles(driver: Driver, data: st.DataObject) -> None:
+    compare_with_twin(driver, data, page_bytes_of=LONG_PAGE_BYTES)
+
+
+def compare_with_twin(driver: Driver, data: st.DataObject, *, page_bytes_of: Sequence[int]) -> None:
+    twin, sizes = data.draw(machines(page_bytes_of=page_bytes_of))
     table = encode_table(data.draw(spans_over(sizes)))
     found = twin.copied()
     uploaded = Uploaded(driver, found, spans=table)
