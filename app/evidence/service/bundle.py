@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.core.bundle.build import Built, BundleRequest, BundleSigner, build_bundle
 from app.core.bundle.code_archive import verifier_archive
-from app.core.bundle.records import EXPORTED, Leaf, RowRecord
+from app.core.bundle.records import EXPORTED, WITH_DOCUMENT, Leaf, RowRecord
 from app.core.ledger.checkpoint import NoteSigner, verify_checkpoint
 from app.core.ledger.leaf import instant_text
 from app.core.signature import sign
@@ -22,7 +22,7 @@ from app.ledger.service.contents import Entry, entries_with_rows
 from app.receipts import service as receipts
 
 # Views whose rows are proven by the bytes themselves.
-_RAW: Final = {"verdict": "document", "rank_report": "document"}
+_RAW: Final = dict.fromkeys(WITH_DOCUMENT, "document")
 # Is told what is counted and how many of it there are by now; may raise to stop.
 Progress = Callable[[str, int], None]
 
