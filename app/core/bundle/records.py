@@ -55,8 +55,8 @@ EXPORTED: Final = frozenset(
         "verdict",
     }
 )
-"""Views whose rows a bundle carries: facts that never change. Accounts, keys and pins, which do, are in the log
-by digest only."""
+"""Views whose rows a bundle carries: facts that never change. Accounts, keys and pins do; the log has their
+digests."""
 WITH_DOCUMENT: Final = frozenset({"rank_report", "verdict"})
 """Views whose rows come with the bytes of their column `document`."""
 
