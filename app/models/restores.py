@@ -200,6 +200,9 @@ class RankReportRow(Base):
     service_start_ns: Mapped[int] = mapped_column(doc="from the claim's answer to the start of service")
     claim_round_trip_ns: Mapped[int] = mapped_column(doc="bounds the error of the common clock")
     pool_commit_ns: Mapped[int] = mapped_column(doc="before service: committing the pool's pages")
+    part: Mapped[bytes | None] = mapped_column(
+        doc="the rank's part of the answer, once more by itself: adding up must not read whole reports"
+    )
     received_at: Mapped[CreatedAt]
 
     attempt: Mapped[RankAttempt] = relationship(back_populates="report")

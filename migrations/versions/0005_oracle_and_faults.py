@@ -95,6 +95,7 @@ def _extend_restores() -> None:
 
 
 def _create_answers() -> None:
+    op.add_column("rank_report", sa.Column("part", postgresql.BYTEA(), nullable=True))
     op.create_table(
         "restore_answer",
         sa.Column("restore_id", sa.Uuid(), nullable=False),
@@ -132,6 +133,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.drop_column("rank_report", "part")
     op.drop_table("restore_answer")
     op.execute("DROP TRIGGER answer_is_final ON restore; DROP FUNCTION restore_answer_is_final()")
     for name in CHECKS:

@@ -285,6 +285,7 @@ NOT_COVERED: Final[dict[str, str]] = {
     "device.last_task_at": "a sign of life",
     "device.held_by": "who has it now",
     "restore.version": "counts the writes of the row",
+    "rank_report.part": "a part of the document beside it",
     "rank_attempt.progress": "how far it is",
     "rank_attempt.send_count": "how often its worker was called, for whatever",
     "rank_attempt.sent_at": "when it was called last",

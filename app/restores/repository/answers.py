@@ -8,15 +8,15 @@ from sqlalchemy.orm import Session
 from app.models import RankAttempt, RankReportRow, RestoreAnswer
 
 
-def report_documents(session: Session, *, restore_id: UUID) -> list[tuple[int, bytes]]:
-    """Rank and report document of every rank that has reported, by rank."""
+def parts(session: Session, *, restore_id: UUID) -> list[tuple[int, bytes]]:
+    """Rank and part of the answer of every rank that has one, by rank."""
     query = (
-        select(RankAttempt.rank, RankReportRow.document)
+        select(RankAttempt.rank, RankReportRow.part)
         .join(RankReportRow, RankReportRow.attempt_id == RankAttempt.id)
         .where(RankAttempt.restore_id == restore_id)
         .order_by(RankAttempt.rank)
     )
-    return [(rank, document) for rank, document in session.execute(query)]
+    return [(rank, part) for rank, part in session.execute(query) if part is not None]
 
 
 def add_answer(session: Session, *, answer: RestoreAnswer) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
-from app.core.canonical_json import JsonObject, decode_strict, encode_canonical, expect_object
+from app.core.canonical_json import JsonObject, decode_strict, encode_canonical
 from app.core.digest import Digest, sha256
 from app.core.errors import CoreError, IncompatibleError
 from app.core.oracle.judgement import OracleJudgement, judge_partials
@@ -23,7 +23,7 @@ from app.manifests.service import Snapshot
 from app.models import Restore, RestoreAnswer
 from app.oracles import service as oracles
 from app.restores import repository
-from app.restores.service.oracle_parts import OraclePart, part_of
+from app.restores.service.oracle_parts import read_part
 
 NO_QUESTION: Final = "none"
 UNANSWERED_SCHEMA: Final = "sparkgate-oracle-unanswered/v1"
@@ -113,8 +113,13 @@ def answer_question(session: Session, *, restore: Restore) -> None:
 
 def partials_of_reports(restore: Restore) -> dict[int, RankPartials]:
     """The partials of every rank that has some, by rank; the reports are loaded."""
-    parts = {one.rank: _part(one.report.document) for one in restore.attempts if one.report is not None}
-    return {rank: part.partials for rank, part in parts.items() if part is not None and part.partials}
+    found = {one.rank: one.report.part for one in restore.attempts if one.report is not None}
+    parts = {
+        rank: read_part(decode_strict(raw, subject="part of an answer"))
+        for rank, raw in found.items()
+        if raw is not None
+    }
+    return {rank: part.partials for rank, part in parts.items() if part.partials is not None}
 
 
 def judged_again(session: Session, *, restore: Restore) -> OracleJudgement | None:
@@ -129,19 +134,12 @@ def judged_again(session: Session, *, restore: Restore) -> OracleJudgement | Non
         return None
 
 
-def _part(raw: bytes) -> OraclePart | None:
-    document = expect_object(decode_strict(raw, subject="rank report"), subject="rank report")
-    return part_of(document)
-
-
 def _partials(session: Session, *, restore: Restore) -> list[RankPartials]:
-    """The parts of all ranks; which of them says nothing else is found by whoever adds them up."""
-    found = []
-    for rank, raw in repository.report_documents(session, restore_id=restore.id):
-        part = _part(raw)
-        if part is not None:
-            found.append(part.partials_or_raise(rank=rank))
-    return found
+    """The partials of all ranks; which of them has none is found by whoever adds them up."""
+    return [
+        read_part(decode_strict(raw, subject="part of an answer")).partials_or_raise(rank=rank)
+        for rank, raw in repository.parts(session, restore_id=restore.id)
+    ]
 
 
 def _judged(restore: Restore, *, question: OracleQuestion, partials: list[RankPartials]) -> _Found:

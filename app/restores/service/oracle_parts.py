@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from app.core.canonical_json import JsonObject, expect_int, expect_object, expect_text
+from app.core.canonical_json import JsonObject, JsonValue, expect_int, expect_object, expect_text
 from app.core.errors import FormatError, shown
 from app.core.oracle.partials import RankPartials, parse_partials
 from app.errors import Refused
@@ -46,9 +46,16 @@ def part_of(document: JsonObject) -> OraclePart | None:
     Raises:
         FormatError: there is something else in its place.
     """
-    if KEY not in document:
-        return None
-    part = expect_object(document[KEY], subject=_SUBJECT, keys=_KEYS)
+    return read_part(document[KEY]) if KEY in document else None
+
+
+def read_part(value: JsonValue) -> OraclePart:
+    """A part by itself.
+
+    Raises:
+        FormatError: it is something else.
+    """
+    part = expect_object(value, subject=_SUBJECT, keys=_KEYS)
     partials, problem = part["partials"], part["problem"]
     if (partials is None) == (problem is None):
         raise FormatError(_SUBJECT, expected="either partials or a problem", found=shown(part))

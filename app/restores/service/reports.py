@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from app.core.canonical_json import decode_strict, expect_int, expect_object
+from app.core.canonical_json import decode_strict, encode_canonical, expect_int, expect_object
 from app.core.digest import sha256
 from app.core.restore.report import RankReport, parse_report
 from app.core.runtime import first_difference
@@ -40,7 +40,7 @@ def read_report(raw: bytes, *, attempt_id: UUID) -> Reported:
     document = expect_object(value, subject="rank report")
     asked = document.keys() & {oracle_parts.KEY}  # only of a rank that was asked
     document = expect_object(value, subject="rank report", keys=_REPORT_KEYS | asked)
-    report = parse_report(document["report"])
+    report, part = parse_report(document["report"]), oracle_parts.part_of(document)
     row = RankReportRow(
         attempt_id=attempt_id,
         document=raw,
@@ -48,12 +48,13 @@ def read_report(raw: bytes, *, attempt_id: UUID) -> Reported:
         service_start_ns=_nanoseconds(document, key="service_start_ns"),
         claim_round_trip_ns=_nanoseconds(document, key="claim_round_trip_ns"),
         pool_commit_ns=_nanoseconds(document, key="pool_commit_ns"),
+        part=None if part is None else encode_canonical(document[oracle_parts.KEY]),
     )
     return Reported(
         report=report,
         row=row,
         runtime=expect_object(document["runtime"], subject="rank report.runtime"),
-        part=oracle_parts.part_of(document),
+        part=part,
     )
 
 
