@@ -1,7 +1,6 @@
 """What may be asked of receipts.
 
 append      keep a document
-keys        the words under which judging finds it
 locks       who judges what at a time
 stored      receipts as the rules take them
 reading     one receipt, lists

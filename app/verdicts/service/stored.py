@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from app.core.qualify.verdict import Verdict
-from app.core.qualify.verdict_document import verdict_from as verdict_from
+from app.core.qualify.verdict_document import verdict_from
 from app.verdicts import repository
 
 # A row never changes, so its verdict may be kept; one of a transaction that fails has an id nobody asks for.
