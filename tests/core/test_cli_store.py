@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from app.cli.store import store_app
 from app.core.restore.report import parse_report
-from tests.gpu.stream_model import Eager, ModelDriver
+from tests.gpu.schedules import Eager
+from tests.gpu.stream_model import ModelDriver
 from workers.gpu.cuda_device import CudaDevice
 
 from .rig import Vector, flip_byte

@@ -16,7 +16,8 @@ from workers.gpu.cuda_device import CudaDevice
 from workers.gpu.driver import Driver
 
 from .compiled import COMPILER, run_compiled
-from .stream_model import UNIFIED, Eager, Lazy, ModelDriver, Seeded
+from .schedules import Eager, Lazy, Seeded
+from .stream_model import UNIFIED, ModelDriver
 
 ARENA_BYTES: Final = 4096
 COUNTS: Final = (3, 1)

@@ -29,7 +29,8 @@ from .check import (
     run_pytest,
     sanitize,
 )
-from .stream_model import UNIFIED, Eager, ModelDriver
+from .schedules import Eager
+from .stream_model import UNIFIED, ModelDriver
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PASSED = {"passed": True, "tests": 3, "failures": 0, "errors": 0, "skipped": 0}

@@ -20,7 +20,8 @@ from workers.gpu.cuda_pool import CudaPool
 from workers.gpu.driver import Driver, Launch
 
 from .cases import ARENA_BYTES, COUNTS, LAYOUT, NEED_BYTES, PAYLOAD_BYTES, begin
-from .stream_model import Eager, Late, Lazy, ModelDriver, Schedule, Seeded, every_schedule
+from .schedules import Eager, Late, Lazy, Schedule, Seeded, every_schedule
+from .stream_model import ModelDriver
 from .test_contract import cut
 
 CONTENT = bytes(range(100, 100 + PAYLOAD_BYTES))

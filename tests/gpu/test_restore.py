@@ -19,8 +19,9 @@ from tests.core.rig import BUFFER_BYTES, Vector, flip_byte, opened, restore
 from workers.gpu.cuda_device import CudaDevice, StreamProducer
 
 from .cases import GPUS, MODELS, REQUIRE_GPU, Kind
+from .schedules import Eager, Lazy, Schedule, Seeded
 from .stores import Stored, stored_snapshot
-from .stream_model import Eager, Lazy, Lost, ModelDriver, Schedule, Seeded
+from .stream_model import Lost, ModelDriver
 
 CUDA = [*MODELS, *GPUS]
 
