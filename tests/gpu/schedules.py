@@ -1,4 +1,4 @@
-"""Which queued work of the stream model runs ahead of anybody waiting: all, none, some, every way there is."""
+"""Which queued work of the stream model runs ahead of anybody waiting: all, none, some, every way."""
 
 import random
 from collections.abc import Iterator
