@@ -80,3 +80,21 @@ def test_without_a_question_the_receipt_says_so(
     write_receipts(database, settings=settings)
     sha256 = asked.ring.restore(restore["id"])["receipt_sha256"]
     assert "SEMANTIC_MISSING" in json.dumps(verdict_of(asked, sha256))
+
+
+def test_a_wrong_answer_that_nobody_put_in_rejects_the_scope(
+    asked: AskedRing, database: Database, settings: Settings, client: TestClient
+) -> None:
+    restore = asked.ring.start_restore()
+    ranks = asked.ring.claim_all(restore)
+    ranks[1].claim["fault"] = "stale-batch"  # its machine does by itself what nobody asked for
+    for rank in ranks:
+        asked.ready(rank).raise_for_status()
+    done = asked.follow(restore, ranks)
+    assert (done["outcome"], done["semantic"], done["fault"]) == ("failed", "wrong", None)
+    assert done["answer"]["diagnosis"] == "stale-batch"
+    write_receipts(database, settings=settings)
+    verdict = verdict_of(asked, asked.ring.restore(restore["id"])["receipt_sha256"])
+    assert verdict["outcome"] == "rejected"
+    assert verdict["reason"].endswith("structure and control are in order.")
+    assert [one["outcome"] for one in scopes(client, asked)] == ["rejected"]
