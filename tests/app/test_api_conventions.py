@@ -107,7 +107,9 @@ def test_wrong_parts_of_a_body_are_pointed_at(
 
 def test_one_line_says_what_was_expected_and_found(client: TestClient, keys: dict[str, str]) -> None:
     answer = client.get(
-        "/api/v1/verdicts", headers=bearer(keys["viewer"]), params={"outcome": "qualified", "on": "2026-02-30"}
+        "/api/v1/verdicts",
+        headers=bearer(keys["viewer"]),
+        params={"outcome": "qualified", "on": "2026-02-30"},
     )
     assert answer.status_code == 422
     detail = answer.json()["detail"]
