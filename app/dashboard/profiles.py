@@ -13,7 +13,7 @@ from app.dashboard.templating import page
 from app.db.session import database_time
 from app.profiles import service as profiles
 from app.profiles.service import StoredDocument
-from app.profiles.service.contracts import read_contracts, superseded_by
+from app.profiles.service.contracts import newer_contracts, read_contracts
 from app.profiles.service.matrix import matrix_of
 from app.web.auth import Scope
 from app.web.deps import ReadSession
@@ -48,7 +48,7 @@ def show_matrix(
         offered=offered,
         chosen=chosen,
         contract=found[0] if found else None,
-        newer=superseded_by(session, contract=found[0]) if found else None,
+        newer=next(iter(newer_contracts(session, contract=found[0])), None) if found else None,
         rows=matrix.rows,
         is_complete=matrix.is_complete,
         marks=RECOMMENDATION_MARKS,

@@ -85,6 +85,8 @@ def test_a_profile_shows_where_each_value_is_from_and_every_check(api: ProfileAp
     assert profile["image_receipt_sha256"] == rows.image_receipt().sha256
     codes = {one["code"] for one in profile["findings"]}
     assert {"TPL_VALUE", "CT_LOCK_HASH", "IMG_FLAGS", "GUARD_DCP_NAME", "GUARD_COMMON_ENV"} <= codes
+    pins = {one["detail"]: one["result"] for one in profile["findings"] if one["code"] == "DOC_UNPINNED"}
+    assert pins == {"profile contract": "pass", "image receipt": "fail"}, "the release names no receipt"
     lock = next(one for one in profile["findings"] if one["code"] == "CT_LOCK_HASH")
     assert lock["result"] == "not_tested", "the artifact lock is not stored"
     assert profile["result"] == "fail", "the made templates lack what the rules want"

@@ -2,8 +2,14 @@
 
 from dataclasses import replace
 
-from app.core.profiles.findings import CheckResult, ProfileFinding, finding
-from app.core.profiles.folder import LoadedTemplates, Receipt, check_contract
+from app.core.profiles.findings import CheckResult, ProfileFinding
+from app.core.profiles.folder import (
+    LoadedTemplates,
+    Receipt,
+    check_contract,
+    pinned_findings,
+    superseded_finding,
+)
 from app.core.qualify.pointer import step
 from app.profiles.service.contracts import StoredProfile
 from app.profiles.service.ranks import plan_of
@@ -16,19 +22,24 @@ def profile_findings(profile: StoredProfile) -> tuple[ProfileFinding, ...]:
     """
     receipt = profile.image_receipt
     templates = {one.template.name: one.template for one in profile.templates}
+    image = None if receipt is None else Receipt(value=receipt.value, sha256=receipt.sha256)
+    around = (
+        superseded_finding(profile.contract, profile.newer),
+        *pinned_findings(profile.contract, image, profile.selections),
+    )
     documents = check_contract(
         profile.contract,
         lookup=profile.lookup,
         templates=LoadedTemplates(by_name=templates),
         only=profile.effective.entry.name,
-        receipt=None if receipt is None else Receipt(value=receipt.value, sha256=receipt.sha256),
+        receipt=image,
     )
     planned = (
         _of_plan(one, profile)
         for one in plan_of(profile, rank=0, image_id=None).findings
         if one.code != "REN_NOT_AUTHORIZED"
     )
-    return tuple(dict.fromkeys((_superseded(profile), *documents, *planned)))
+    return tuple(dict.fromkeys((*around, *documents, *planned)))
 
 
 def _of_plan(one: ProfileFinding, profile: StoredProfile) -> ProfileFinding:
@@ -38,15 +49,3 @@ def _of_plan(one: ProfileFinding, profile: StoredProfile) -> ProfileFinding:
         detail = "a renderer supplies it; drift holds a real rank against it"
         return replace(one, result=CheckResult.NOT_TESTED, detail=detail)
     return one
-
-
-def _superseded(profile: StoredProfile) -> ProfileFinding:
-    newer = profile.superseded_by
-    return finding(
-        "CT_VERSION_SUPERSEDED",
-        CheckResult.PASS if newer is None else CheckResult.FAIL,
-        detail="contracts of an image pin the same artifact lock",
-        expected="the newest contract of its image" if newer else "",
-        found=newer or "",
-        document_sha256=profile.contract.sha256,
-    )

@@ -1,8 +1,9 @@
 """Contracts as they are stored: parsed, with what they refer to."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 from sqlalchemy.orm import Session
@@ -11,10 +12,11 @@ from app.core.profiles.contract import Contract, ancestors, read_contract
 from app.core.profiles.documents import DocumentKind, ProfileDocument
 from app.core.profiles.effective import EffectiveProfile, effective_profile
 from app.core.profiles.references import Lookup, Reference
+from app.core.profiles.release import ReleaseSelection, read_release_selection
 from app.core.qualify.keys import word
 from app.errors import NotFound
 from app.profiles import repository
-from app.profiles.service.keys import LOCK
+from app.profiles.service.keys import LOCK, PINS
 from app.profiles.service.parsed import read_many, read_stored
 from app.profiles.service.reading import find_bytes, get_document, list_documents
 from app.profiles.service.templates import ChosenTemplate, choose_templates
@@ -22,6 +24,7 @@ from app.profiles.service.templates import ChosenTemplate, choose_templates
 # Image receipts are looked through from the newest on; more than these nobody has of one image.
 MOST_IMAGE_RECEIPTS: Final = 100
 MOST_SAME_IMAGE: Final = 100
+MOST_SELECTIONS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,13 @@ class StoredProfile:
     templates: tuple[ChosenTemplate, ...]
     lookup: Lookup
     image_receipt: ProfileDocument | None
-    superseded_by: str | None
+    newer: tuple[Contract, ...]
+    selections: tuple[ReleaseSelection, ...]
+
+    @property
+    def superseded_by(self) -> str | None:
+        """The newest contract of the same image, if it came in after this one."""
+        return self.newer[0].sha256 if self.newer else None
 
     @property
     def image_id(self) -> str | None:
@@ -81,13 +90,15 @@ def get_profile(session: Session, *, contract_sha256: str, name: str) -> StoredP
     ]
     chosen = choose_templates(session, contract_sha256=contract_sha256, names=files)
     templates = {file: one.template for file, one in chosen.items()}
+    receipt = image_receipt_of(session, contract=contract)
     return StoredProfile(
         contract=contract,
         effective=effective_profile(contract, name, templates=templates),
         templates=tuple(chosen[file] for file in dict.fromkeys(files) if file in chosen),
         lookup=lookup_of(session, contract_sha256=contract_sha256),
-        image_receipt=image_receipt_of(session, contract=contract),
-        superseded_by=superseded_by(session, contract=contract),
+        image_receipt=receipt,
+        newer=newer_contracts(session, contract=contract),
+        selections=_selections(session, [contract.sha256, *([receipt.sha256] if receipt else [])]),
     )
 
 
@@ -117,12 +128,20 @@ def image_receipt_of(session: Session, *, contract: Contract) -> ProfileDocument
     return next(published, next(iter(same), None))
 
 
-def superseded_by(session: Session, *, contract: Contract) -> str | None:
-    """The newest contract of the same image, if it came in after this one."""
+def newer_contracts(session: Session, *, contract: Contract) -> tuple[Contract, ...]:
+    """Contracts of the same image that came in after this one, the newest first."""
     key = word(LOCK, contract.image.artifact_lock_sha256)
     rows = repository.under_keys(session, keys=[key], limit=MOST_SAME_IMAGE)
-    newest = next((row.sha256 for row in rows if row.kind == DocumentKind.CONTRACT), None)
-    return None if newest == contract.sha256 else newest
+    listed = [row.sha256 for row in rows if row.kind == DocumentKind.CONTRACT]
+    return tuple(read_contracts(session, digests=takewhile(lambda one: one != contract.sha256, listed)))
+
+
+def _selections(session: Session, digests: Sequence[str]) -> tuple[ReleaseSelection, ...]:
+    """The stored release selections that pin one of these documents."""
+    keys = [word(PINS, digest) for digest in digests]
+    rows = repository.under_keys(session, keys=keys, limit=MOST_SELECTIONS)
+    found = read_many(session, digests=[row.sha256 for row in rows]).values()
+    return tuple(read_release_selection(one) for one in found if one.kind is DocumentKind.RELEASE_SELECTION)
 
 
 def text_of(document: ProfileDocument | None, name: str) -> str | None:
