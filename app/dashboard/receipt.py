@@ -23,6 +23,7 @@ from app.dashboard.verdict_words import CAUSES, GRADES, OUTCOMES, STATES, code_w
 from app.db.session import database_time
 from app.ledger.api import SignerDep
 from app.models import VerdictRow
+from app.profiles.service.evidence import kind_of_schema
 from app.receipts import service as receipts
 from app.verdicts.service import current
 from app.verdicts.service.rows import subject_key
@@ -73,6 +74,8 @@ def show_receipt(
         else None,
         vkey=signer.verifier.vkey if signer else "",
         may_declare=login.principal.may(Scope.IMAGES_WRITE),
+        is_of_profiles=kind_of_schema(receipt.schema_name) is not None
+        and login.principal.may(Scope.PROFILES_READ),
     )
 
 

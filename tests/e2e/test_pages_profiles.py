@@ -62,6 +62,8 @@ def test_from_a_status_to_the_word_it_was_read_from_without_javascript(site: Sit
     tab.page.click("text=activation receipt: pass")
     tab.page.click("text=As a receipt")
     assert tab.page.locator("h1").inner_text() == "sparkring-r33-activation-receipt/v1"
+    tab.page.click("text=Among the profiles")
+    assert tab.page.locator("h1").inner_text() == "Activation"
     tab.page.context.close()
 
 
