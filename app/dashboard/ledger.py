@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from sqlalchemy.orm import Session
 
 from app.core.canonical_json import JsonValue, encode_canonical
+from app.core.dsse import fingerprint
 from app.core.errors import CoreError
 from app.core.ledger.leaf import Leaf, parse_leaf
 from app.dashboard.access import LedgerVisitor
@@ -91,6 +92,7 @@ def show_ledger(
         now=database_time(session),
         line=line,
         signer=signer,
+        key_fingerprint=fingerprint(signer.verifier.public) if signer else "",
         entries=read_entries(found)[::-1],
         newest=before is None,
         older=f"/ledger?before={start}" if start else "",
