@@ -1,10 +1,13 @@
 """A question asked of real processes: right and resident; with a fault put in wrong, named, never visible."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from app.core.oracle.synthesis import SynthesizedOracle, synthesize_oracle
+from app.processes import inherited_environment
 from tests.e2e.installation import Installation
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
@@ -58,3 +61,21 @@ def test_healthy_beside_a_drill(installation: Installation, asked: SynthesizedOr
     assert installation.read_back(healthy["id"]) == read
     again = run(installation, asked)
     assert (again["outcome"], again["semantic"]) == ("restored", "right")
+
+
+def test_the_demo_shows_both_side_by_side(installation: Installation) -> None:
+    key = installation.home / "demo.key"
+    key.write_text(installation.api.headers["Authorization"].removeprefix("Bearer "))
+    command = [sys.executable, "-c", "from app.cli import main; main()", "demo", "--bytes", "8000000"]
+    where = ["--store", str(installation.stores / "demo"), "--url", installation.settings.control_url]
+    done = subprocess.run(
+        [*command, *where, "--api-key-file", str(key)],
+        env={**inherited_environment(), "COLUMNS": "160", "SPARKGATE_HOME": str(installation.home)},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for said in ("red (right)", "spark (wrong)", "right on 4 of 4 ranks", "qualified", "rejected"):
+        assert said in done.stdout, done.stdout
