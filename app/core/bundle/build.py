@@ -27,6 +27,7 @@ from app.core.dsse import Sign, fingerprint, public_pem, seal
 from app.core.errors import FormatError, IntegrityError
 
 _BATCH: Final = 100
+_LENGTH_BYTES: Final = 4
 _SPOOL_BUFFER: Final = 256 * 1024
 _Progress = Callable[[str, int], None]
 ReadReceipts = Callable[[Sequence[str]], Mapping[str, bytes]]
@@ -180,7 +181,8 @@ class _Building:
         self._progress = progress
         self._fingerprint = fingerprint(signer.public)
         self._spools: dict[str, _Spool] = {}
-        self._receipts: list[tuple[bytes, int]] = []
+        # Digest and four bytes of length: there may be many.
+        self._receipts: list[bytes] = []
 
     def take_log(self, log: Iterable[Leaf | Subtree]) -> None:
         """Spool everything that follows from the log."""
@@ -256,7 +258,8 @@ class _Building:
             subject = f"entry {leaf.index}: row {row.view} {row.key}"
             self._line(layout.ROWS, row_line(row, leaf=leaf.index), subject=subject)
             if row.view == "receipt":
-                self._receipts.append((bytes.fromhex(row.text("sha256")), int(row.text("byte_count"))))
+                length = int(row.text("byte_count")).to_bytes(_LENGTH_BYTES)
+                self._receipts.append(bytes.fromhex(row.text("sha256")) + length)
 
     def _line(self, path: str, line: bytes, *, subject: str) -> None:
         if len(line) > LONGEST_LINE:
@@ -298,7 +301,7 @@ class _Building:
             counts=summary.counts,
             files=sorted(self._files, key=lambda file: file.path),
             receipt_count=len(self._receipts),
-            receipt_bytes=sum(byte_count for _, byte_count in self._receipts),
+            receipt_bytes=sum(_named(one)[1] for one in self._receipts),
         )
         raw = encode_manifest(manifest)
         self._texts[layout.MANIFEST] = raw
@@ -311,7 +314,7 @@ class _Building:
         files = sorted((file.path, str(file.sha256)) for file in self._files)
         with place.open("wb", buffering=_SPOOL_BUFFER) as file:
             spool = _Spool(file, place)
-            for line in layout.sums_lines(files, (digest.hex() for digest, _ in self._receipts)):
+            for line in layout.sums_lines(files, (_named(one)[0] for one in self._receipts)):
                 spool.write(line)
             self._files.append(spool.entry(layout.SUMS))
         self._spools[layout.SUMS] = spool
@@ -326,15 +329,20 @@ class _Building:
 
     def _receipt_bytes(self, read_receipts: ReadReceipts) -> Iterator[tuple[str, bytes]]:
         for start in range(0, len(self._receipts), _BATCH):
-            batch = self._receipts[start : start + _BATCH]
-            found = read_receipts([digest.hex() for digest, _ in batch])
+            batch = [_named(one) for one in self._receipts[start : start + _BATCH]]
+            found = read_receipts([digest for digest, _ in batch])
             for digest, byte_count in batch:
-                raw = found.get(digest.hex(), b"")
-                if len(raw) != byte_count or sha256(raw) != digest.hex():
+                raw = found.get(digest, b"")
+                if len(raw) != byte_count or sha256(raw) != digest:
                     raise IntegrityError(
-                        f"receipt {digest.hex()}",
+                        f"receipt {digest}",
                         expected=f"its {byte_count} bytes",
                         found=f"{len(raw)} bytes of digest {sha256(raw)}",
                     )
-                yield digest.hex(), raw
+                yield digest, raw
             self._progress("receipts", min(start + _BATCH, len(self._receipts)))
+
+
+def _named(kept: bytes) -> tuple[str, int]:
+    """Digest and length of a receipt."""
+    return kept[:-_LENGTH_BYTES].hex(), int.from_bytes(kept[-_LENGTH_BYTES:])

@@ -24,9 +24,10 @@ class Coverage:
     def __init__(self, *, images: Sequence[str], topology: str) -> None:
         self._images = frozenset(images)
         self._topology = topology
-        # Subject key → its line, and the numbers of the texts it names; the numbers are shared.
-        self._scopes: dict[bytes, tuple[bytes, tuple[int, ...]]] = {}
-        self._numbers: dict[tuple[int, ...], tuple[int, ...]] = {}
+        # Subject key → numbers of what it shares with others and of the texts it names, then its own cells.
+        self._scopes: dict[bytes, bytes] = {}
+        self._shared: dict[str, int] = {}
+        self._texts: dict[tuple[int, ...], int] = {}
         self._titles: dict[str, str] = {}
         self._with_receipts: set[str] = set()
         self._open: dict[str, int] = {}
@@ -49,16 +50,24 @@ class Coverage:
         texts = says.get("not_established")
         listed = [one for one in texts if isinstance(one, str)] if isinstance(texts, list) else []
         numbers = tuple(self._open.setdefault(one, len(self._open)) for one in listed)
-        shared = self._numbers.setdefault(numbers, numbers)
-        line = _BREAK.join(_cells(row)).encode("utf-8")
-        self._scopes[bytes.fromhex(row.text("subject_key"))] = (line, shared)
+        shared = self._shared.setdefault(_BREAK.join(_shared_cells(row)), len(self._shared))
+        texts_of_it = self._texts.setdefault(numbers, len(self._texts))
+        own = (str(shared), str(texts_of_it), *_own_cells(row))
+        self._scopes[bytes.fromhex(row.text("subject_key"))] = _BREAK.join(own).encode("utf-8")
 
     def lines(self) -> Iterator[list[str]]:
         """Every line, by image, and those without evidence behind them."""
-        for joined in sorted(cells for cells, _ in self._scopes.values()):
-            image, *rest = joined.decode("utf-8").split(_BREAK)
-            self.outcomes[rest[8]] += 1
-            yield [digest_text(image), self._titles.get(image, ""), *rest]
+        shared = list(self._shared)
+
+        def order(packed: bytes) -> tuple[str, str, str]:
+            number, _, image, verdict, _ = packed.decode("utf-8").split(_BREAK)
+            return image, shared[int(number)], verdict
+
+        for packed in sorted(self._scopes.values(), key=order):
+            number, _, image, verdict, created_at = packed.decode("utf-8").split(_BREAK)
+            cells = shared[int(number)].split(_BREAK)
+            self.outcomes[cells[8]] += 1
+            yield [digest_text(image), self._titles.get(image, ""), *cells, verdict, created_at]
         for image, title in self.without_evidence():
             self.outcomes[NO_EVIDENCE] += 1
             yield [digest_text(image), title, *[""] * 8, NO_EVIDENCE, *[""] * 5]
@@ -70,7 +79,11 @@ class Coverage:
     def not_established(self) -> list[tuple[int, str]]:
         """What the newest verdicts say was not shown: of how many scopes, and the text."""
         names = list(self._open)
-        counted = Counter(number for _, numbers in self._scopes.values() for number in set(numbers))
+        sets = list(self._texts)
+        of_scopes = Counter(int(packed.split(_BREAK.encode())[1]) for packed in self._scopes.values())
+        counted: Counter[int] = Counter()
+        for place, scopes in of_scopes.items():
+            counted.update(dict.fromkeys(sets[place], scopes))
         return sorted(
             ((count, names[number]) for number, count in counted.items()), key=lambda one: (-one[0], one[1])
         )
@@ -82,10 +95,18 @@ class Coverage:
         )
 
 
-def _cells(row: RowRecord) -> Iterator[str]:
+def _shared_cells(row: RowRecord) -> Iterator[str]:
+    """What scopes have in common with others; without the sign that stands between cells."""
     plain = ("capability", "target", "draft", "tp", "dcp", "publication_schema", "manifest_schema", "source")
-    yield row.text("image_config_id")
-    yield from (row.text(column).replace(_BREAK, " ") for column in (*plain, "outcome"))
+    yield from (_cell(row, column) for column in (*plain, "outcome"))
     yield {"true": "yes", "false": "no"}.get(row.text("deployable"), "")
-    yield from (row.text(column) for column in ("deployable_reason", "evidence_grade", "id"))
+    yield from (_cell(row, column) for column in ("deployable_reason", "evidence_grade"))
+
+
+def _own_cells(row: RowRecord) -> Iterator[str]:
+    yield from (_cell(row, column) for column in ("image_config_id", "id"))
     yield utc_text(row.text("created_at"))
+
+
+def _cell(row: RowRecord, column: str) -> str:
+    return row.text(column).replace(_BREAK, " ")
