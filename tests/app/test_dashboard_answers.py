@@ -73,6 +73,9 @@ def test_the_page_of_a_drill_tells_the_whole_story(
     assert 'class="bar k-oracle"' in html
     assert "Question, after the service" in text
     assert 'id="retry"' not in html
+    overview = browser.get("/").text
+    assert "the last was a drill" in text_of(overview)
+    assert "last restore failed, a drill" in text_of(overview)
     sha256 = asked.ring.restore(drill["id"])["receipt_sha256"]
     receipt = text_of(browser.get(f"/receipts/{sha256}").text)
     assert "swap-pages was put in on purpose on rank 2" in receipt
