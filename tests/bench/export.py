@@ -84,26 +84,30 @@ def timed(argv: list[str], *, env: dict[str, str]) -> tuple[float, int, int]:
     return time.perf_counter() - started, done.returncode, int(done.stdout.strip().rpartition("\n")[2])
 
 
-def measure(database: Database, *, settings: dict[str, str], folder: Path) -> dict[str, Any]:
-    """One export of everything, built and verified."""
+def measure(
+    database: Database, *, settings: dict[str, str], folder: Path, is_verified: bool
+) -> dict[str, Any]:
+    """One export of everything, built and, if wanted, verified."""
     signer = read_signer(Path(settings["SPARKGATE_LEDGER_KEY_FILE"]))
     with database.transaction() as session:
         size = request_export(session, order=ExportOrder(), signer=signer, by="bench").ledger_size
     built_s, code, built_mib = timed([sys.executable, "-c", _BUILD], env=settings)
     (bundle,) = (folder / "bundles").iterdir()
-    with tarfile.open(bundle) as archive:
-        archive.extract("verify.pyz", path=folder, filter="data")
-    argv = [sys.executable, "-I", "-S", "-c", _VERIFY, str(folder / "verify.pyz"), str(bundle)]
-    verified_s, verdict, verified_mib = timed(argv, env={})
-    return {
+    measured: dict[str, Any] = {
         "ledger_entries": size,
         "bundle_mib": round(bundle.stat().st_size / 2**20, 1),
         "build": {"exit": code, "seconds": round(built_s, 1), "peak_mib": built_mib},
-        "verify": {"exit": verdict, "seconds": round(verified_s, 1), "peak_mib": verified_mib},
     }
+    if is_verified:
+        with tarfile.open(bundle) as archive:
+            archive.extract("verify.pyz", path=folder, filter="data")
+        argv = [sys.executable, "-I", "-S", "-c", _VERIFY, str(folder / "verify.pyz"), str(bundle)]
+        verified_s, verdict, verified_mib = timed(argv, env={})
+        measured["verify"] = {"exit": verdict, "seconds": round(verified_s, 1), "peak_mib": verified_mib}
+    return measured
 
 
-def run(*, count: int, is_judged: bool) -> dict[str, Any]:
+def run(*, count: int, is_judged: bool, is_verified: bool) -> dict[str, Any]:
     """All of it on a database of its own."""
     with TemporaryDirectory(prefix="sparkgate-bench-") as name:
         folder = Path(name)
@@ -121,7 +125,7 @@ def run(*, count: int, is_judged: bool) -> dict[str, Any]:
                 "SPARKGATE_LEDGER_KEY_FILE": str(folder / "ledger.key"),
                 "SPARKGATE_EVIDENCE_FOLDER": str(folder / "bundles"),
             }
-            measured = measure(database, settings=settings, folder=folder)
+            measured = measure(database, settings=settings, folder=folder, is_verified=is_verified)
             database.dispose()
         finally:
             server.stop()
@@ -134,9 +138,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--receipts", type=int, default=100_000)
     parser.add_argument("--unjudged", action="store_true")
+    parser.add_argument("--unverified", action="store_true")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    found = json.dumps(run(count=given.receipts, is_judged=not given.unjudged), indent=1)
+    measured = run(count=given.receipts, is_judged=not given.unjudged, is_verified=not given.unverified)
+    found = json.dumps(measured, indent=1)
     print(found)  # noqa: T201
     if given.json:
         given.json.write_text(found + "\n")
