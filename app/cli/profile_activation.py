@@ -12,7 +12,6 @@ from app.cli.profile_lines import finish, say, told_in_words
 from app.core.digest import sha256
 from app.core.errors import FormatError, shown
 from app.core.profiles.activation import (
-    PUBLISHED_POOLS,
     ActivationJudgement,
     activation_object,
     is_pinned,
@@ -24,6 +23,7 @@ from app.core.profiles.contract import Contract, read_contract
 from app.core.profiles.drill import drill_object, parse_drill
 from app.core.profiles.drill_bar import drill_findings
 from app.core.profiles.release import read_release_selection
+from app.core.qualify.activation_bounds import PUBLISHED_POOLS
 from app.core.qualify.claim import Claim
 
 _POOL = re.compile(r"(\d{1,4})/(\d{1,4})=(\d{1,18})")

@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 
 from app.core.errors import FormatError
 from app.core.profiles.budget import (
-    RECEIPTED_POOL,
     budget_object,
     buffer_finding,
     buffer_plan,
     buffer_plan_object,
     memory_finding,
     pool_finding,
-    pool_window,
     rows_finding,
     split_rows,
 )
@@ -31,6 +29,7 @@ from app.core.profiles.namespace import (
     ranks_finding,
     read_deployments,
 )
+from app.core.qualify.activation_bounds import RECEIPTED_POOL, pool_window
 from tests.core import profile_folder as made
 
 IMAGE = "sha256:3c7779ad71dd0d5d6fae4c98e04b94c377429306158c2259fc44635892b8b8e4"

@@ -1,4 +1,4 @@
-"""Annotations, flags, other images, controls, activation: what stands beside the gates."""
+"""Annotations, flags, other images, controls: what stands beside the gates."""
 
 from typing import Any
 
@@ -161,57 +161,6 @@ def test_a_control_whose_flag_lies_is_a_contradiction() -> None:
     document["semantic_restore"].update(observed="teal", passed=True)
     assert judge(document).outcome is Outcome.REJECTED
     assert "SEMANTIC_CONTRADICTION" in codes(judge(document))
-
-
-def activation() -> Members:
-    return {
-        "schema": "sparkring-r33-activation-receipt/v1",
-        "checks_passed": True,
-        "profile": "tp2-dcp1",
-        "profile_contract_sha256": made.DIGEST,
-        "image": {"image_id": made.IMAGE},
-        "ranks": [{"rank": rank, "image_id": made.IMAGE, "mtp_draft_tokens": 3} for rank in range(2)],
-        "serving": {"kv_capacity_tokens": 5, "prefill_decode_passed": True, "correctness_passed": True},
-        "sparkcache": {
-            "enabled": True,
-            "capture_jobs_completed": 1,
-            "restores_completed": 1,
-            "recoveries_after_fault": 1,
-            "payload_correctness_passed": True,
-        },
-        "restart_restore": {
-            "planned_restart_ms_per_rank": [1.5, 2.5],
-            "fault_recovery_ms_per_rank": [1.5, 2.5],
-        },
-    }
-
-
-def test_an_activation_receipt_binds_no_dcp_and_claims_nothing() -> None:
-    verdict = judge(activation())
-    assert verdict.outcome is Outcome.INCOMPLETE
-    assert {"STATUS_ABSENT", "TOPOLOGY_UNBOUND:dcp", "NO_EVIDENCE_DIGESTS"} <= codes(verdict)
-    assert not [one for one in verdict.findings if one.code in ("ACT_CHECK", "ACT_FIXTURE_LIKE")]
-
-
-@pytest.mark.parametrize(
-    ("place", "value", "code"),
-    [
-        (("checks_passed",), 1, "ACT_CHECK:checks"),
-        (("serving", "correctness_passed"), False, "ACT_CHECK:serving"),
-        (("serving", "kv_capacity_tokens"), True, "ACT_CHECK:kv"),
-        (("sparkcache", "enabled"), False, "ACT_CHECK:cache-enabled"),
-        (("sparkcache", "restores_completed"), 0, "ACT_CHECK:cache-counter"),
-        (("sparkcache", "payload_correctness_passed"), "true", "ACT_CHECK:cache-payload"),
-        (("ranks", 1, "image_id"), made.OTHER_IMAGE, "ACT_CHECK:rank-image"),
-    ],
-)
-def test_activation_rules_name_what_they_refuse(place: tuple[Any, ...], value: Any, code: str) -> None:
-    document: Any = activation()
-    holder = document
-    for step in place[:-1]:
-        holder = holder[step]
-    holder[place[-1]] = value
-    assert code in codes(judge(document))
 
 
 def test_evidence_of_a_predecessor_is_left_out_unless_it_is_the_image_itself() -> None:

@@ -52,10 +52,12 @@ def lines_that_count(source: str) -> str:
 
 
 def current() -> dict[str, dict[str, Any]]:
-    """Version and source digest: of each rule, and under ``decision`` of what stands outside the rules."""
+    """Version and source digest: of each rule's file, and under ``decision`` of every other one, also of
+    those beside the rules that several of them share."""
     found = {rule.name: {"version": rule.version, "source": _digest(_file_of(rule.answer))} for rule in RULES}
+    of_rules = {_file_of(rule.answer) for rule in RULES}
     others = sorted(
-        path for path in ROOT.rglob("*.py") if "rules" not in path.parts and path.name not in _ONLY_WORDS
+        path for path in ROOT.rglob("*.py") if path not in of_rules and path.name not in _ONLY_WORDS
     )
     whole = "\n".join(lines_that_count(path.read_text()) for path in others)
     return {"decision": {"version": DECISION_VERSION, "source": str(sha256(whole.encode()))}} | found

@@ -107,6 +107,16 @@ _OURS = """## Where the evidence model leaves a choice
   `GRADE_TOO_LOW` and `CAPABILITY_NOT_DEPLOYABLE` are ours. A counter that must be zero and is not is a
   negative
   result like a scope leak: row 2.
+* `ACT_CHECK:<code>` stands for a blocking rule of the profile contract (its §11, §14, §15 name the codes)
+  that an activation of either schema breaks by its own bytes: ranks, forms of numbers, degrees against
+  the profile's name, rows, pool, cache, the embedded image receipt. Such a receipt is *incomplete* (row
+  5), as one that a schema's own validator refuses: a structure that does not hold proves nothing, but
+  nothing wrong was restored either. *Rejected* stays for what shows that (a wrong answer, diverging
+  ranks); it wins where both are found. What only the contract says (its digest, graph sizes, limit,
+  sources) is judged with the contract, on the activation's page and by `sparkgate profile activation`,
+  and not by a verdict, so that a verdict is the same at a terminal, in a bundle and on a server.
+  `observed_tp` and `observed_dcp` bind degrees in `sparkgate-activation/v1` only. An empty `evidence`
+  only warns (`ACT_NO_EVIDENCE` is a warning of §15).
 * `RANK_MISSING` covers every set of ranks that is not 0 … TP−1, each once, and a rank without a value that
   the others
   have. `PARTIAL_RANK_FAILURE` blocks a restore even if the content was computed again: that is a recovery.

@@ -11,7 +11,6 @@ from app.core.canonical_json import ExactValue, JsonObject, JsonValue, decode_ex
 from app.core.digest import Digest, sha256
 from app.core.errors import DocumentError, FormatError, shown
 from app.core.profiles.activation_own import (
-    OWN_SCHEMA,
     binds_degrees,
     degree_findings,
     evidence_findings,
@@ -26,7 +25,6 @@ from app.core.profiles.activation_serving import (
     serving_findings,
 )
 from app.core.profiles.activation_terms import ActivationReceipt, Member, RuleSet, Terms
-from app.core.profiles.budget import RECEIPTED_POOL
 from app.core.profiles.codes import Severity
 from app.core.profiles.contract import Contract
 from app.core.profiles.documents import (
@@ -45,14 +43,9 @@ from app.core.profiles.findings import (
 from app.core.profiles.image_receipt import image_receipt_findings
 from app.core.profiles.profile_entry import ProfileEntry
 from app.core.profiles.release import ReleaseSelection
+from app.core.qualify.activation_bounds import OWN_SCHEMA, PUBLISHED_POOLS, PUBLISHED_SCHEMA
 from app.core.qualify.document import read_document
 
-PUBLISHED_SCHEMA: Final = "sparkring-r33-activation-receipt/v1"
-PUBLISHED_POOLS: Final[Mapping[tuple[int, int], int]] = MappingProxyType(
-    {**RECEIPTED_POOL, (4, 1): 2_280_000}
-)
-"""Tokens by TP and DCP, as the table of §16 has them: the receipted pool of DCP4, and for DCP1 the sizing
-reference, without which a receipt relabelled from one to the other could not be told."""
 _FIXTURE: Final = (1, 8, 1, 1)
 
 

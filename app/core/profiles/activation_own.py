@@ -10,9 +10,9 @@ from app.core.canonical_json import ExactValue
 from app.core.profiles.activation_terms import ActivationReceipt, Member, RankEntry, Terms, leaves
 from app.core.profiles.findings import ProfileFinding
 from app.core.profiles.profile_entry import ProfileEntry
+from app.core.qualify.activation_bounds import HEX64, OWN_SCHEMA, PLACE_NAME, TIME
 from app.core.qualify.pointer import matches, step
 
-OWN_SCHEMA: Final = "sparkgate-activation/v1"
 EVIDENCED: Final = (
     "ranks",
     "serving",
@@ -22,9 +22,6 @@ EVIDENCED: Final = (
     "restart_restore",
 )
 """Blocks whose every field names the evidence behind it."""
-TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)")
-_HEX64: Final = re.compile(r"[0-9a-f]{64}")
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _ID_FIELDS: Final = ("host_id", "container_id")
 # Of which kind of place evidence is missing is told; a receipt has a few dozen fields.
 _MOST_TOLD: Final = 64
@@ -34,7 +31,7 @@ def form_findings(receipt: ActivationReceipt, *, terms: Terms) -> Iterator[Profi
     """The form of everything that only this schema has; each offence is a refusal of the schema."""
     for rank in receipt.ranks:
         for name in _ID_FIELDS:
-            yield from _shaped(rank.member(name), _NAME, expected="a name", rank=rank, terms=terms)
+            yield from _shaped(rank.member(name), PLACE_NAME, expected="a name", rank=rank, terms=terms)
         yield from _shaped(
             rank.member("started_at"), TIME, expected="a time with its zone", rank=rank, terms=terms
         )
@@ -141,7 +138,7 @@ def _is_entry(value: ExactValue, receipt: ActivationReceipt) -> bool:
     if not isinstance(value, dict) or not _is_rank(value.get("rank"), receipt):
         return False
     digest, at = value.get("sha256"), value.get("at")
-    hashed = isinstance(digest, str) and _HEX64.fullmatch(digest) is not None
+    hashed = isinstance(digest, str) and HEX64.fullmatch(digest) is not None
     return hashed and isinstance(at, str) and TIME.fullmatch(at) is not None
 
 

@@ -2,18 +2,15 @@
 
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Final
 
 from app.core.canonical_json import ExactValue
 from app.core.errors import shown
 from app.core.profiles.activation_terms import ActivationReceipt, Member, RankEntry, Terms
-from app.core.profiles.budget import TP4_STEP_ROWS, rows_finding
+from app.core.profiles.budget import rows_finding
 from app.core.profiles.contract import Contract
 from app.core.profiles.findings import CheckResult, ProfileFinding
 from app.core.profiles.profile_entry import ProfileEntry
-
-DOMAINS: Final = ("primary", "secondary")
-TP2_STEP_ROWS: Final = (4_096, 8_192)
+from app.core.qualify.activation_bounds import DOMAINS, TP2_STEP_ROWS, TP4_STEP_ROWS
 
 
 def rank_findings(

@@ -12,9 +12,8 @@ from app.core.profiles.codes import Severity
 from app.core.profiles.contract import Contract
 from app.core.profiles.findings import CheckResult, ProfileFinding
 from app.core.profiles.profile_entry import ProfileEntry
+from app.core.qualify.activation_bounds import LONG_PROMPT_TOKENS, LONG_REQUESTS, REUSED_BLOCK_TOKENS
 
-LONG_PROMPT_TOKENS: Final = 32_768
-REUSED_BLOCK_TOKENS: Final = 512
 _LONG: Final = "long_prefill_sample_tokens"
 _CACHE_COUNTERS: Final = ("capture_jobs_completed", "restores_completed", "recoveries_after_fault")
 
@@ -63,7 +62,7 @@ def long_prefill_findings(
         return
     member = receipt.member(_LONG, "bounded")
     yield terms.say(code, member.value is True, member, expected="true")
-    for name, minimum in (("prompt_tokens", LONG_PROMPT_TOKENS), ("completed_requests", 2)):
+    for name, minimum in (("prompt_tokens", LONG_PROMPT_TOKENS), ("completed_requests", LONG_REQUESTS)):
         member = receipt.member(_LONG, name)
         good = terms.at_least(member.value, minimum)
         yield terms.say(code, good, member, expected=f"an integer ≥ {minimum}")

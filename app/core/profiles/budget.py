@@ -14,13 +14,8 @@ from app.core.errors import FormatError, shown
 from app.core.profiles.codes import Severity
 from app.core.profiles.findings import CheckResult, ProfileFinding, finding
 from app.core.profiles.profile_entry import ProfileEntry
+from app.core.qualify.activation_bounds import POOL_WINDOW_PERCENT, RECEIPTED_POOL, pool_window
 
-TP4_STEP_ROWS: Final = 8_192
-"""Prefill rows of one step at TP4; a receipt of version 1 has no field for them (§8.1)."""
-POOL_WINDOW_PERCENT: Final = 10
-RECEIPTED_POOL: Final[Mapping[tuple[int, int], int]] = {(4, 4): 8_364_901}
-"""Pools a receipt reports, by TP and DCP (§18.13). The 2,280,000 of TP4/DCP1 is a sizing reference and no
-receipt's value; whoever wants it as a window says so (§16)."""
 MEMORY_FLOOR_BYTES: Final = 96 * 2**30
 MOST_RESTORE_LANES: Final = 8
 ARENAS_PER_LANE: Final = 2
@@ -97,12 +92,6 @@ def pool_finding(
         expected=f"{least} to {most} tokens",
         found=str(pool),
     )
-
-
-def pool_window(receipted: int) -> tuple[int, int]:
-    """Least and most tokens that are within the window, both still inside."""
-    part = receipted * POOL_WINDOW_PERCENT
-    return -(-(receipted * 100 - part) // 100), (receipted * 100 + part) // 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,13 @@ from typing import Final
 
 from app.core.canonical_json import ExactValue, encode_exact
 from app.core.profiles.activation import ActivationJudgement, judge_activation
-from app.core.profiles.activation_own import OWN_SCHEMA
 from app.core.profiles.collect_ranks import Absent, Draft, RankFacts, rank_entry
 from app.core.profiles.collect_requests import Request, request_facts
 from app.core.profiles.collect_sources import ReadSource, Series, proofs
 from app.core.profiles.contract import Contract
 from app.core.profiles.findings import CheckResult, ProfileFinding, finding
 from app.core.profiles.profile_entry import ProfileEntry
+from app.core.qualify.activation_bounds import OWN_SCHEMA
 
 PERFORMANCE_SCHEMA: Final = "sparkgate-performance-record/v1"
 _CACHE_COUNTERS: Final = ("capture_jobs_completed", "restores_completed", "recoveries_after_fault")

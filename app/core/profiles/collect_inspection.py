@@ -7,12 +7,12 @@ from typing import Final
 from app.core.canonical_json import ExactValue
 from app.core.digest import sha256
 from app.core.errors import shown
-from app.core.profiles.activation_own import TIME
 from app.core.profiles.collect_ranks import RankInspection
 from app.core.profiles.collect_sources import Proof, file_lines
 from app.core.profiles.documents import LIMITS, refusal
 from app.core.profiles.namespace import IMAGE_ID
 from app.core.profiles.observed import observe
+from app.core.qualify.activation_bounds import TIME
 from app.core.qualify.document import read_document
 
 _CONTAINER: Final = re.compile(r"[0-9a-f]{12,64}")

@@ -8,16 +8,14 @@ from dataclasses import dataclass, field
 from app.core.canonical_json import ExactValue
 from app.core.digest import Digest, sha256
 from app.core.profiles.activation_ranks import (
-    DOMAINS,
-    TP2_STEP_ROWS,
     loader_counter,
     transport_counter,
 )
-from app.core.profiles.budget import TP4_STEP_ROWS
 from app.core.profiles.collect_sources import Proof, RankLog, Series, proofs
 from app.core.profiles.contract import Contract
 from app.core.profiles.log_lines import LineValue
 from app.core.profiles.profile_entry import ProfileEntry
+from app.core.qualify.activation_bounds import DOMAINS, TP2_STEP_ROWS, TP4_STEP_ROWS
 
 _HOST_PREFIX = b"sparkgate-host/v1\n"
 

@@ -12,11 +12,10 @@ from typing import Final
 
 from app.core.digest import Digest, sha256
 from app.core.errors import DocumentError
-from app.core.profiles.activation_own import TIME
-from app.core.profiles.activation_serving import LONG_PROMPT_TOKENS
 from app.core.profiles.collect_sources import Proof, file_lines
 from app.core.profiles.documents import ProfileDocumentError
 from app.core.profiles.fields import Fields, Problems
+from app.core.qualify.activation_bounds import LONG_PROMPT_TOKENS, TIME
 from app.core.qualify.document import read_document
 
 _MOST_REQUESTS: Final = 100_000

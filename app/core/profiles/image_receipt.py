@@ -11,26 +11,19 @@ from app.core.canonical_json import ExactValue, encode_exact
 from app.core.digest import Digest, sha256
 from app.core.profiles.contract import Contract
 from app.core.profiles.findings import CheckResult, ProfileFinding, finding
+from app.core.qualify.activation_bounds import (
+    BUNDLE_FILE,
+    CONFIG_ID,
+    HEX64,
+    IMAGE_FALSE_FLAGS,
+    IMAGE_RECEIPT_SCHEMA,
+    IMAGE_TRUE_FLAGS,
+    REFERENCE,
+)
 from app.core.qualify.pointer import step
 
-IMAGE_RECEIPT_SCHEMA: Final = "sparkring-r33-image-receipt/v1"
 _PUBLICATION_SCHEMA: Final = "sparkring-ghcr-publication/v1"
-_TRUE_FLAGS: Final = (
-    "checks_passed",
-    "source_locks_match",
-    "source_lock_receipts_match",
-    "installed_payload_bytes_match",
-    "package_checks_passed",
-)
-_FALSE_FLAGS: Final = {
-    "verification": ("cuda_initialized", "model_loaded", "gpu_qualified"),
-    "qualification": ("gpu", "model", "tp2", "tp4", "cache_recovery"),
-}
-_BUNDLE: Final = "/opt/sparkring/sircl/python/sparkring-overlay-manifest.json"
 _CAPABILITY_FOLDER: Final = "/opt/sparkring/profile-contract/"
-_HEX64: Final = re.compile(r"[0-9a-f]{64}")
-_CONFIG_ID: Final = re.compile(r"sha256:[0-9a-f]{64}")
-_REFERENCE: Final = re.compile(r"[^@\s]+@sha256:[0-9a-f]{64}")
 
 
 def image_receipt_findings(
@@ -130,12 +123,12 @@ def _findings(receipt: _Receipt, *, contract: Contract, profile: str | None) -> 
         found=nccl,
     )
     bundle = members.get("bundle_manifest_sha256")
-    checked = receipt.checked_file(_BUNDLE)
+    checked = receipt.checked_file(BUNDLE_FILE)
     yield receipt.say(
         "IMG_BUNDLE_BIND",
         _is_hex64(bundle) and bundle == checked,
         "bundle_manifest_sha256",
-        expected=f"the digest of {_BUNDLE}: {checked}",
+        expected=f"the digest of {BUNDLE_FILE}: {checked}",
         found=bundle,
     )
     yield from _capabilities(receipt, contract=contract, profile=profile)
@@ -143,10 +136,10 @@ def _findings(receipt: _Receipt, *, contract: Contract, profile: str | None) -> 
 
 def _flags(receipt: _Receipt) -> Iterator[ProfileFinding]:
     """Five flags are true; eight, which describe the time of construction, are false."""
-    for name in _TRUE_FLAGS:
+    for name in IMAGE_TRUE_FLAGS:
         flag = receipt.members.get(name)
         yield receipt.say("IMG_FLAGS", flag is True, name, expected="true", found=flag)
-    for part, names in _FALSE_FLAGS.items():
+    for part, names in IMAGE_FALSE_FLAGS.items():
         for name in names:
             flag = receipt.part(part).get(name)
             yield receipt.say("IMG_FLAGS", flag is False, part, name, expected="false", found=flag)
@@ -156,14 +149,14 @@ def _identity(receipt: _Receipt) -> Iterator[ProfileFinding]:
     image_id, reference = (receipt.members.get(name) for name in ("image_id", "image_reference"))
     yield receipt.say(
         "IMG_ID_FORM",
-        _fits(_CONFIG_ID, image_id),
+        _fits(CONFIG_ID, image_id),
         "image_id",
         expected="sha256: and 64 hexadecimal characters",
         found=image_id,
     )
     yield receipt.say(
         "IMG_ID_FORM",
-        _fits(_REFERENCE, reference) or (isinstance(reference, str) and reference == image_id),
+        _fits(REFERENCE, reference) or (isinstance(reference, str) and reference == image_id),
         "image_reference",
         expected="a reference that ends in @sha256: and 64 characters, or the image id",
         found=reference,
@@ -238,7 +231,7 @@ def _canonical_digest(document: ExactValue) -> str:
 
 
 def _is_hex64(value: ExactValue) -> bool:
-    return _fits(_HEX64, value)
+    return _fits(HEX64, value)
 
 
 def _fits(pattern: re.Pattern[str], value: ExactValue) -> bool:

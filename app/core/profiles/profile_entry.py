@@ -10,9 +10,9 @@ from app.core.canonical_json import ExactValue
 from app.core.digest import Digest
 from app.core.errors import shown
 from app.core.profiles.fields import Fields
+from app.core.qualify.activation_bounds import PROFILE_NAME
 
 MOST_PROFILES: Final = 256
-PROFILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 TP2_TRANSPORT: Final = "tp2-rocenante-adaptive"
 TP4_TRANSPORT: Final = "sparkring-rocenante-mesh"

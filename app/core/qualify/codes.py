@@ -129,6 +129,11 @@ _ALL: Final = (
         GATE_MISSING="gate | The capability needs this gate and nothing is recorded for it.",
     ),
     *_codes(
+        Row.INCOMPLETE,
+        Gate.INTEGRITY,
+        ACT_CHECK="rule | A rule that every activation of its profile keeps refuses a value.",
+    ),
+    *_codes(
         Row.RESEARCH,
         Gate.SEMANTIC,
         ORACLE_NOT_EXACT="The answer was compared by its end only.",
@@ -254,7 +259,6 @@ _ALL: Final = (
         PIN_TARGET_ABSENT="A pinned document is not stored.",
         NO_EVIDENCE_DIGESTS="The record names no raw evidence by digest.",
         ACT_FIXTURE_LIKE="The counters equal those of the validator's own test.",
-        ACT_CHECK="rule | An activation rule refuses a value.",
     ),
     *_codes(
         Row.NOTE,

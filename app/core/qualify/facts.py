@@ -14,9 +14,9 @@ have fields.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from app.core.qualify.activation_facts import Activation
 from app.core.qualify.claim import Claim
 from app.core.qualify.gates import (
-    Activation,
     Control,
     Counters,
     Drill,

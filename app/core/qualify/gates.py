@@ -360,39 +360,3 @@ class PageTailChain:
     byte_exact_restores: Fact[bool]
     complete_snapshot_equal: Fact[bool]
     corruption_rejected: Fact[bool]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivationRank:
-    """One rank of an activation receipt (profile-contract §11.1); the four counters show
-    ``ACT_FIXTURE_LIKE``."""
-
-    pointer: str
-    rank: Fact[int]
-    image: Fact[str]
-    allocations: Fact[Number]
-    draft_tokens: Fact[Number]
-    coalesced_groups: Fact[Number]
-    collectives: Fact[Number]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activation:
-    """Input of the activation rules (profile-contract §11, §14): counts that must be positive, flags that
-    must be true, and the profile name, which binds no topology."""
-
-    checks_passed: Fact[bool]
-    profile: Fact[str]
-    contract_sha256: Fact[str]
-    image: Fact[str]
-    ranks: tuple[ActivationRank, ...]
-    correctness_passed: Fact[bool]
-    prefill_decode_passed: Fact[bool]
-    kv_capacity_tokens: Fact[int]
-    cache_enabled: Fact[bool]
-    captures: Fact[int]
-    restores: Fact[int]
-    recoveries: Fact[int]
-    payload_correct: Fact[bool]
-    queried_tokens: Fact[int]
-    cached_tokens: Fact[int]

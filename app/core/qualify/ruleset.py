@@ -16,6 +16,7 @@ from app.core.qualify.codes import CODES
 from app.core.qualify.facts import Capability
 from app.core.qualify.findings import Gate
 from app.core.qualify.rules import (
+    activation,
     admission,
     control,
     counters,
@@ -35,7 +36,7 @@ from app.core.qualify.rules import (
 from app.core.qualify.rules.rule import Rule
 from app.core.qualify.schema_table import table_bytes
 
-DECISION_VERSION: Final = 1
+DECISION_VERSION: Final = 2
 """Of what is decided outside rules: the order of rows, joining cases, deployable."""
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -84,7 +85,7 @@ RULES: Final[tuple[Rule, ...]] = (
     isolation.both_probes_are_there,
     counters.counters_are_zero,
     page_tail.the_validator_accepts,
-    integrity.activation_rules_hold,
+    activation.activation_rules_hold,
     lifecycle.no_failure_is_known,
     lifecycle.remarks_are_heard,
     lifecycle.the_claim_still_stands,
