@@ -18,6 +18,7 @@ from app.embedded import DatabaseUrls
 from app.main import create_app
 from app.models import Base
 from app.web.auth import PRESETS
+from tests.app import dashboard_rows as rows
 from tests.app.asked import AskedRing
 from tests.app.ring import Ring
 
@@ -79,6 +80,31 @@ def client(settings: Settings, database: Database, messages: RecordedMessages) -
     app = create_app(settings, database=database, messages=messages)
     with TestClient(app, raise_server_exceptions=False) as opened:
         yield opened
+
+
+@pytest.fixture
+def empty(client: TestClient, database: Database) -> TestClient:
+    """dana's browser on an installation without anything."""
+    with database.transaction() as session:
+        rows.add_people(session)
+    client.headers["Accept"] = "text/html"
+    client.follow_redirects = False
+    client.post("/login", data={"name": rows.NAME, "password": rows.PASSWORD})
+    return client
+
+
+@pytest.fixture
+def restores(empty: TestClient, database: Database, tmp_path: Path) -> dict[str, UUID]:
+    """Restores in several states beside registered images, by what came of them."""
+    with database.transaction() as session:
+        rows.add_images(session)
+        return rows.fill(session, folder=tmp_path)
+
+
+@pytest.fixture
+def filled(empty: TestClient, restores: dict[str, UUID]) -> TestClient:
+    """The same browser, with those restores there."""
+    return empty
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The ring and its table, filters, cancelling and retrying from the page, the pages of nodes."""
 
 import re
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -14,37 +13,7 @@ from app.dashboard.restores import SPANS, Asked, read_filters
 from app.db.session import Database, database_time
 from app.models import LedgerLeaf, Node, RankAttempt, Restore
 from tests.app import dashboard_rows as rows
-from tests.app.dashboard_rows import NAME, PASSWORD
-
-
-@pytest.fixture
-def empty(client: TestClient, database: Database) -> TestClient:
-    with database.transaction() as session:
-        rows.add_people(session)
-    client.headers["Accept"] = "text/html"
-    client.follow_redirects = False
-    client.post("/login", data={"name": NAME, "password": PASSWORD})
-    return client
-
-
-@pytest.fixture
-def restores(empty: TestClient, database: Database, tmp_path: Path) -> dict[str, UUID]:
-    with database.transaction() as session:
-        rows.add_images(session)
-        return rows.fill(session, folder=tmp_path)
-
-
-@pytest.fixture
-def filled(empty: TestClient, restores: dict[str, UUID]) -> TestClient:
-    return empty
-
-
-def text_of(html: str) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
-
-
-def form_token(page: str) -> str:
-    return page.split('name="form_token" value="')[1].split('"')[0]
+from tests.app.browser import form_token, text_of
 
 
 def listed(browser: TestClient, query: str) -> set[str]:

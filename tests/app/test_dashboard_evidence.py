@@ -13,21 +13,9 @@ from app.core.digest import sha256
 from app.db.session import Database, database_time
 from app.models import Image
 from tests.app import dashboard_rows as rows
-from tests.app.dashboard_rows import NAME, PASSWORD
+from tests.app.browser import text_of
 from tests.app.evidence_rows import BAD, GOOD, Paper, add_papers, own_papers, wrong_answer
-from tests.app.test_dashboard_pages import text_of
 from tests.core import evidence_documents as made
-
-
-@pytest.fixture
-def empty(client: TestClient, database: Database) -> TestClient:
-    """dana's browser on an installation without evidence."""
-    with database.transaction() as session:
-        rows.add_people(session)
-    client.headers["Accept"] = "text/html"
-    client.follow_redirects = False
-    client.post("/login", data={"name": NAME, "password": PASSWORD})
-    return client
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from httpx2 import Response
 
 from app.db.session import Database
 from tests.app import dashboard_rows as rows
+from tests.app.browser import form_token, text_of
 from tests.app.dashboard_rows import NAME, PASSWORD
 from tests.app.ring import Ring
-from tests.app.test_dashboard_pages import form_token, text_of
 
 IMAGE = "1a" * 32
 

@@ -21,11 +21,11 @@ from app.ledger.service.signing import read_signer
 from app.models import EvidenceExport
 from app.web.auth import PRESETS
 from tests.app import dashboard_rows as rows
+from tests.app.browser import form_token, text_of
 from tests.app.dashboard_rows import HOSTILE, PASSWORD
 from tests.app.evidence_exports import BYTES, end_by_hand, with_key
 from tests.app.evidence_rows import BAD, GOOD, add_papers, own_papers
 from tests.app.test_dashboard_evidence import digest_of, page
-from tests.app.test_dashboard_pages import form_token, text_of
 from tests.core import evidence_documents as made
 
 AUDITOR = "aurora"

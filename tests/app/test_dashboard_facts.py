@@ -2,7 +2,6 @@
 
 import re
 from datetime import timedelta
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -14,35 +13,8 @@ from app.core.canonical_json import JsonValue
 from app.db.session import Database, database_time
 from app.ledger import service as ledger
 from app.models import Image, ManifestLocation, ManifestPin, Restore
-from tests.app import dashboard_rows as rows
-from tests.app.dashboard_rows import HOSTILE, NAME, PASSWORD
-
-
-@pytest.fixture
-def empty(client: TestClient, database: Database) -> TestClient:
-    with database.transaction() as session:
-        rows.add_people(session)
-    client.headers["Accept"] = "text/html"
-    client.follow_redirects = False
-    client.post("/login", data={"name": NAME, "password": PASSWORD})
-    return client
-
-
-@pytest.fixture
-def restores(empty: TestClient, database: Database, tmp_path: Path) -> dict[str, UUID]:
-    with database.transaction() as session:
-        rows.add_images(session)
-        return rows.fill(session, folder=tmp_path)
-
-
-@pytest.fixture
-def filled(empty: TestClient, restores: dict[str, UUID]) -> TestClient:
-    return empty
-
-
-def text_of(html: str) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
-
+from tests.app.browser import text_of
+from tests.app.dashboard_rows import HOSTILE, PASSWORD
 
 # Snapshots
 

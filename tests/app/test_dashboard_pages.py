@@ -1,7 +1,6 @@
 """What the pages show, empty and filled; fragments with 304 that stop; forms; hostile text."""
 
 import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,20 +16,10 @@ from app.db.session import Database
 from app.models import Image, Node, Restore
 from app.web.problems import PROBLEMS
 from tests.app import dashboard_rows as rows
-from tests.app.dashboard_rows import HOSTILE, NAME, PASSWORD
+from tests.app.browser import form_token, text_of
+from tests.app.dashboard_rows import HOSTILE
 
 ESCAPED = "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;"
-
-
-@pytest.fixture
-def empty(client: TestClient, database: Database) -> Iterator[TestClient]:
-    """dana's browser on an installation without anything."""
-    with database.transaction() as session:
-        rows.add_people(session)
-    client.headers["Accept"] = "text/html"
-    client.follow_redirects = False
-    client.post("/login", data={"name": NAME, "password": PASSWORD})
-    return client
 
 
 @pytest.fixture
@@ -43,15 +32,6 @@ def restores(empty: TestClient, database: Database, tmp_path: Path) -> dict[str,
 @pytest.fixture
 def filled(empty: TestClient, restores: dict[str, UUID]) -> TestClient:
     return empty
-
-
-def text_of(html: str) -> str:
-    """The text of a page, tags and runs of white space removed."""
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
-
-
-def form_token(page: str) -> str:
-    return page.split('name="form_token" value="')[1].split('"')[0]
 
 
 def poll(browser: TestClient, page: str, etag: str = "") -> Any:

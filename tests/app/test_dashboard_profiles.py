@@ -10,10 +10,10 @@ from fastapi.testclient import TestClient
 from app.db.session import Database
 from tests.app import dashboard_rows as people
 from tests.app import profile_rows as rows
+from tests.app.browser import text_of
 from tests.app.dashboard_rows import NAME, PASSWORD
 from tests.app.profile_rows import Paper
 from tests.app.test_dashboard_evidence import page
-from tests.app.test_dashboard_pages import text_of
 from tests.core import profile_rig as rig
 
 OWN = rows.contract()

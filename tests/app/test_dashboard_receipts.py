@@ -11,10 +11,10 @@ from app.core.qualify.own_receipt import restore_receipt
 from app.db.session import Database
 from app.models import DeclarationRow, ReceiptRow, Restore, VerdictRow
 from tests.app import dashboard_rows as rows
-from tests.app.dashboard_rows import NAME, PASSWORD
+from tests.app.browser import form_token, text_of
+from tests.app.dashboard_rows import PASSWORD
 from tests.app.evidence_rows import BAD, GOOD, Paper, add_papers, own_papers, wrong_answer
 from tests.app.test_dashboard_evidence import digest_of, own_digest, page
-from tests.app.test_dashboard_pages import form_token, text_of
 from tests.core import evidence_documents as made
 from tests.core.test_own_receipt import asked as restore_asked
 
@@ -26,17 +26,6 @@ NEW_PAGES = (
     "/receipts",
     "/declarations/new",
 )
-
-
-@pytest.fixture
-def empty(client: TestClient, database: Database) -> TestClient:
-    """dana's browser on an installation without evidence."""
-    with database.transaction() as session:
-        rows.add_people(session)
-    client.headers["Accept"] = "text/html"
-    client.follow_redirects = False
-    client.post("/login", data={"name": NAME, "password": PASSWORD})
-    return client
 
 
 @pytest.fixture
