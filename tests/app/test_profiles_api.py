@@ -64,6 +64,26 @@ def test_evidence_becomes_a_receipt_whichever_way_it_comes(api: ProfileApi, data
         assert digests >= {by_profiles.sha256, by_receipts.sha256}
 
 
+def test_an_activation_that_breaks_its_own_rules_is_not_qualified_by_a_declaration(api: ProfileApi) -> None:
+    """The verdict and the judgement of the same bytes do not contradict each other (profile-contract §16)."""
+    sound = rig.activation(own=True)
+    papers = {
+        "sound": rig.dump(sound),
+        "ACT_CHECK:ROWS_SPLIT": rig.dump(rig.put(sound, "/ranks/0/mhc_owner_rows", [512, 2048])),
+        "ACT_CHECK:GUARD_DCP_NAME": rig.dump(sound | {"profile": "tp4-dcp1-sparkcache"}),
+        "ACT_CHECK:ACT_RANK_SET": rig.dump(rig.put(sound, "/ranks/1/rank", True)),
+    }
+    for code, raw in papers.items():
+        sent = api.client.post("/api/v1/receipts", headers=api.headers, content=raw)
+        assert sent.status_code == 201
+        body = {"reason": "compared by hand", "receipts": [rig.sha(raw)]}
+        api.client.post("/api/v1/declarations", headers=api.headers, json=body).raise_for_status()
+        got = api.client.get(f"/api/v1/receipts/{rig.sha(raw)}", headers=api.headers).json()
+        (verdict,) = got["verdicts"]
+        assert verdict["outcome"] == ("qualified" if code == "sound" else "incomplete")
+        assert code == "sound" or code in verdict["codes"]
+
+
 def test_evidence_needs_the_scope_of_receipts_too(
     client: TestClient, keys: dict[str, str], database: Database
 ) -> None:

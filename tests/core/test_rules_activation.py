@@ -5,13 +5,18 @@ it never refuses what that one passes, and misses only what the contract alone s
 """
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from app.cli import cli
+from app.core.bundle.code_archive import verifier_archive
 from app.core.errors import DocumentError
 from app.core.profiles.activation import judge_activation
 from app.core.profiles.findings import CheckResult
@@ -227,3 +232,42 @@ def test_no_value_anywhere_is_qualified_that_the_contract_refuses(
             "CT_LOCK_HASH",
             "CT_PROFILE_UNKNOWN",
         }
+
+
+_ELSEWHERE = """
+import sys
+sys.path.insert(0, "verify.pyz")
+from app.core.qualify.document import read_document
+from app.core.qualify.extract import document_facts
+from app.core.qualify.verdict import judge_document
+(one,) = judge_document(document_facts(read_document(open("receipt.json", "rb").read())))
+print(one.outcome.value, one.ruleset)
+for each in one.findings:
+    print(each.name, each.pointer)
+"""
+
+
+@pytest.mark.parametrize("pointer", ["/ranks/0/mhc_owner_rows", "/ranks/1/rank", "/evidence"])
+def test_it_is_judged_alike_at_a_terminal_and_by_the_verifier_of_a_bundle(
+    tmp_path: Path, pointer: str
+) -> None:
+    raw = dump(put(evidenced(), pointer, [512, 2048]))
+    (tmp_path / "receipt.json").write_bytes(raw)
+    (tmp_path / "verify.pyz").write_bytes(verifier_archive())
+    here = judge(raw)
+    done = subprocess.run(
+        [sys.executable, "-S", "-I", "-B", "-c", _ELSEWHERE],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [
+        f"{here.outcome.value} {here.ruleset}",
+        *(f"{one.name} {one.pointer}" for one in here.findings),
+    ]
+    told = CliRunner().invoke(cli, ["receipt", "judge", str(tmp_path / "receipt.json"), "--json", "--alone"])
+    said = json.loads(told.stdout)
+    found = [(one["code"], one["pointer"]) for one in said["findings"]]
+    assert (said["outcome"], found) == (here.outcome, [(one.name, one.pointer) for one in here.findings])
+    assert checks(here)
