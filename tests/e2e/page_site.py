@@ -26,6 +26,7 @@ from tests.conftest import database_urls
 from tests.e2e import page_checks as checks
 
 CHROMIUM = shutil.which("chromium")
+DATE_STOPS = 4
 ARGUMENTS = [
     "--headless",
     "--no-sandbox",
@@ -158,10 +159,12 @@ def check_page(tab: Tab, path: str) -> None:
 
 def check_focus(tab: Tab, path: str, *, most: int) -> None:
     """Tab reaches the controls one after the other; each is seen and shows that it has the focus."""
-    count = tab.page.evaluate(checks.WATCH_FOCUS, checks.FOCUSABLE)
-    for _ in range(min(count, most)):
+    wanted = min(tab.page.evaluate(checks.WATCH_FOCUS, checks.FOCUSABLE), most)
+    # Chromium stops at day, month, year and picker of a date, which is one control.
+    within = (DATE_STOPS - 1) * tab.page.locator("input[type=date]").count()
+    for _ in range(wanted + within):
         tab.page.keyboard.press("Tab")
-    focused = tab.page.evaluate(checks.FOCUSED)
-    assert [at for at, _, _, _ in focused] == list(range(min(count, most))), f"{path}: {focused}"
+    focused = tab.page.evaluate(checks.FOCUSED)[:wanted]
+    assert [at for at, _, _, _ in focused] == list(range(wanted)), f"{path}: {focused}"
     assert [name for _, outlined, _, name in focused if not outlined] == [], f"{path}: no outline"
     assert [name for _, _, seen, name in focused if not seen] == [], f"{path}: out of sight"
