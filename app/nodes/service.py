@@ -179,11 +179,6 @@ def devices_of_nodes(session: Session, *, node_ids: Collection[UUID]) -> dict[UU
     return found
 
 
-def lock_devices(session: Session, *, ids: Collection[UUID]) -> list[Device]:
-    """Lock devices for the rest of the transaction, in the order of their ids."""
-    return repository.lock_devices(session, ids=ids)
-
-
 def release_devices(session: Session, *, holders: Sequence[UUID]) -> None:
     """Free the devices held by these attempts."""
     if holders:

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from app.config import Settings
 from app.db.session import Database, open_database
 from app.models import Device, RankAttempt, Readback
+from app.nodes import repository as node_rows
 from app.nodes import service as nodes
 from app.nodes.service import DeviceStatement
 from app.restores import repository
@@ -51,7 +52,7 @@ def test_a_restore_is_ordered_while_somebody_holds_its_devices(
     """An order only refers to devices; waiting for them in the order of ranks would be a deadlock."""
     restore = ring.start_restore()
     with database.transaction() as holder:
-        nodes.lock_devices(holder, ids=device_ids(holder))
+        node_rows.lock_devices(holder, ids=device_ids(holder))
         with impatient.transaction() as session:
             first = session.get_one(RankAttempt, UUID(restore["attempts"][0]["id"]))
             session.add(
@@ -76,7 +77,7 @@ def test_whoever_ends_ranks_leaves_devices_alone_that_its_restore_has_freed(
     ranks[0].fail().raise_for_status()
     with database.transaction() as admission:
         freed = select(Device.id).where(Device.held_by.is_(None))
-        assert len(nodes.lock_devices(admission, ids=list(admission.scalars(freed)))) == 1
+        assert len(node_rows.lock_devices(admission, ids=list(admission.scalars(freed)))) == 1
         with impatient.transaction() as session:
             found = repository.lock_restore(session, restore_id=UUID(restore["id"]))
             assert found is not None
@@ -100,7 +101,7 @@ def test_a_node_that_registers_locks_its_devices_in_the_order_of_their_ids(
     thread = threading.Thread(target=register)
     with database.transaction() as holder:
         first, *others = device_ids(holder)
-        nodes.lock_devices(holder, ids=[first])
+        node_rows.lock_devices(holder, ids=[first])
         thread.start()
         give_up = time.monotonic() + PATIENCE_S
         while not waits_for_a_lock(holder):

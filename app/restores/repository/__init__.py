@@ -55,6 +55,10 @@ def get_restore(session: Session, *, restore_id: UUID) -> Restore | None:
     return session.scalars(query).one_or_none()
 
 
+def has_restore(session: Session, *, restore_id: UUID) -> bool:
+    return session.execute(select(Restore.id).where(Restore.id == restore_id)).first() is not None
+
+
 def lock_restore(session: Session, *, restore_id: UUID) -> Restore | None:
     """The restore and its attempts as they are once this transaction holds its row."""
     # The attempts are asked for once the row is held. Without the reports: a word of one rank would read the

@@ -12,6 +12,8 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from app.restores.repository import pool_bytes_held
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
@@ -52,14 +54,6 @@ _DEVICES: Final = text(
      ORDER BY d.id, a.rank FOR NO KEY UPDATE OF d
     """
 )
-# Asked once the devices are held: what was claimed before is seen, and nobody claims meanwhile.
-_TAKEN: Final = text(
-    """
-    SELECT device_id, sum(pages_bytes)::bigint FROM rank_attempt
-     WHERE device_id = ANY(:ids) AND pages_released_at IS NULL AND claimed_at IS NOT NULL
-     GROUP BY device_id
-    """
-)
 _ADMIT: Final = text(
     """
     WITH seat AS (
@@ -87,7 +81,8 @@ def lock_seats(session: Session, *, restore_ids: Sequence[UUID]) -> list[Seat]:
     waiting = list(session.scalars(_RESTORES, {"ids": list(restore_ids)}))
     rows = session.execute(_DEVICES, {"ids": waiting}).mappings().all()
     devices = list({row["device_id"] for row in rows})
-    taken = {device: int(held) for device, held in session.execute(_TAKEN, {"ids": devices})}
+    # Asked once the devices are held: what was claimed before is seen, and nobody claims meanwhile.
+    taken = pool_bytes_held(session, device_ids=devices)
     return [Seat(**row, taken_bytes=taken.get(row["device_id"], 0)) for row in rows]
 
 

@@ -10,7 +10,7 @@ from app.config import Settings
 from app.db.session import database_time
 from app.errors import Conflict, NotFound
 from app.ledger import service as ledger
-from app.models import RankAttempt, RankReadback, Readback, Restore
+from app.models import RankAttempt, RankReadback, Readback
 from app.restores import repository
 from app.restores.dispatch import RankMessages
 from app.restores.service.residency import check_resident, end_readback
@@ -63,7 +63,7 @@ def list_readbacks(session: Session, *, restore_id: UUID) -> list[Readback]:
     Raises:
         NotFound: no such restore.
     """
-    if session.get(Restore, restore_id) is None:
+    if not repository.has_restore(session, restore_id=restore_id):
         raise NotFound(f"restore {restore_id}: not found")
     return repository.list_readbacks(session, restore_id=restore_id, limit=MOST_LISTED)
 
