@@ -1,6 +1,5 @@
 """Exports over HTTP: asked for, followed, fetched, called off, given up; every refusal with its reason."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,12 @@ def settings(settings: Settings, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def auditor(client: TestClient, keys: dict[str, str], database: Database) -> Iterator[TestClient]:
+def auditor(client: TestClient, keys: dict[str, str], database: Database) -> TestClient:
     """Some evidence, and a client with an auditor's key."""
     with database.transaction() as session:
         add_papers(session, own_papers())
     client.headers["Authorization"] = f"Bearer {keys['auditor']}"
-    return client  # type: ignore[return-value]
+    return client
 
 
 @pytest.fixture

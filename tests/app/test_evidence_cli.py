@@ -1,6 +1,6 @@
 """``sparkgate evidence export``: days and instants, topologies, a bundle fetched whole or not at all."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ RAW = b"a bundle" * 1000
 class FakeApi(ApiClient):
     """A control plane that answers what it is given."""
 
-    def __init__(self, *, states: list[str] = [], parts: list[bytes] = []) -> None:  # noqa: B006
+    def __init__(self, *, states: Sequence[str] = (), parts: Sequence[bytes] = ()) -> None:
         self.states, self.parts = list(states), parts
         self.base_url = "http://127.0.0.1"
 
