@@ -15,7 +15,7 @@ from typing import Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.config import Settings
-from app.core.bundle.build import Built
+from app.core.bundle.build import Built, rename_for_good
 from app.core.errors import CoreError
 from app.core.ledger.checkpoint import NoteSigner
 from app.db.session import Database
@@ -119,6 +119,8 @@ class BundleBuilder:
             )
         target = bundle_path(self._settings, export_id=taken.export_id)
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # What a worker that died left of this export may be what fills the disk.
+        upkeep.sweep(self._database, settings=self._settings)
         # Under a name of this try: one that fell silent and wakes up again is in nobody's way.
         drafted = target.with_name(f"{taken.export_id}.{taken.token}.tar")
         try:
@@ -126,7 +128,7 @@ class BundleBuilder:
                 built = write_bundle(
                     session, order=taken.order, target=drafted, signer=self._signer, progress=self._note
                 )
-            drafted.replace(target)
+            rename_for_good(drafted, target)
         finally:
             drafted.unlink(missing_ok=True)
         return built

@@ -1,6 +1,7 @@
 """Bundles built from a real database: verified offline, the same twice, never half made."""
 
 import errno
+import os
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -190,8 +191,7 @@ def test_what_a_killed_worker_left_is_taken_again(exports: Exports, owner_engine
     export = exports.build(export_id)
     assert (export.state, export.try_count) == ("finished", 2)
     assert exports.verify(export_id) == (0, [])
-    exports.now += 1000
-    exports.builder.tend()
+    # Before it was built, not at some later time: what lies there may be what fills the disk.
     assert exports.names() == [f"{export_id}.tar"]
     with pytest.raises(ExportLost), exports.database.transaction() as session:
         work.fail(session, taken=dead, code="x", detail="x")
@@ -228,6 +228,34 @@ def test_a_disk_that_is_full_fails_with_the_reason_and_leaves_nothing(
     assert (export.state, export.problem["code"]) == ("failed", code)
     assert "as told" in export.problem["detail"]
     assert exports.names() == []
+
+
+def test_a_bundle_has_its_name_for_good_before_it_is_written_down(
+    exports: Exports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Power may fail after the record: then the name must be on the disk too, not only the bytes."""
+    export_id = exports.ask()
+    steps: list[str] = []
+    sync, rename, record = os.fsync, Path.replace, work.finish
+
+    def synced(descriptor: int) -> None:
+        sync(descriptor)
+        steps.append(f"sync {Path(f'/proc/self/fd/{descriptor}').readlink().name}")
+
+    def renamed(source: Path, target: Path) -> Path:
+        steps.append(f"rename {target.name}")
+        return rename(source, target)
+
+    def recorded(session: Session, **arguments: Any) -> None:
+        steps.append("record")
+        record(session, **arguments)
+
+    monkeypatch.setattr("os.fsync", synced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    monkeypatch.setattr("app.evidence.service.work.finish", recorded)
+    assert exports.build(export_id).state == "finished"
+    folder = reading.folder_of(exports.settings).name
+    assert steps[-3:] == [f"rename {export_id}.tar", f"sync {folder}", "record"], steps
 
 
 def test_called_off_while_it_is_built(exports: Exports, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def installation(
     upgrade(urls.owner)
     home = tmp_path_factory.mktemp("home")
     stores = tmp_path_factory.mktemp("stores")
-    running = Installation(home, urls=urls, broker_url=valkey_url, stores=stores, port=_free_port())
+    running = Installation(home, urls=urls, broker_url=valkey_url, stores=stores, port=free_port())
     try:
         yield running.start()
     finally:
@@ -62,7 +62,8 @@ def small_store(installation: Installation, request: pytest.FixtureRequest) -> S
     return made
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -53,6 +53,21 @@ class Installation:
         self.api = httpx2.Client()
 
     def start(self) -> "Installation":
+        self.prepare()
+        for name in ("web", "control", "agent"):
+            self.start_child(name)
+        self.wait_for(self._answers, what="web")
+        self.wait_for(self._devices_ready, what="four rank workers")
+        return self
+
+    def start_web(self) -> None:
+        """Only the web process: for what no rank takes part in."""
+        self.prepare()
+        self.start_child("web")
+        self.wait_for(self._answers, what="web")
+
+    def prepare(self) -> None:
+        """People and keys, and a client that has one."""
         credentials = self._bootstrap()
         files = {
             "secret_key_file": credentials.page_secret_file,
@@ -65,11 +80,6 @@ class Installation:
             headers={"Authorization": f"Bearer {credentials.api_key}"},
             timeout=30.0,
         )
-        for name in ("web", "control", "agent"):
-            self.start_child(name)
-        self.wait_for(self._answers, what="web")
-        self.wait_for(self._devices_ready, what="four rank workers")
-        return self
 
     def start_child(self, name: str) -> None:
         spec = {"web": web_service, "control": control_service, "agent": agent_service}[name](self.settings)

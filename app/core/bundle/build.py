@@ -113,8 +113,7 @@ def build_bundle(
         )
         building.take_log(log)
         built = building.write(folder / "archive", read_receipts=read_receipts)
-        (folder / "archive").replace(target)
-        _sync_folder(target.parent)
+        rename_for_good(folder / "archive", target)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return built
@@ -129,8 +128,14 @@ def _leftovers(target: Path) -> Path:
     return target.with_name(f".{target.name}.unfinished")
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def rename_for_good(source: Path, target: Path) -> None:
+    """Give a file its name in a folder; when this returns, the name outlives a power failure.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    source.replace(target)
+    descriptor = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:
