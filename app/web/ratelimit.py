@@ -1,13 +1,15 @@
 """How often anybody may ask: per API key, per stranger's address, and per name and address of a login.
 
-Counted by the `limits` package in windows of a minute that begin with somebody's first request, in this
-process or, where several shall count together, in a Redis or Valkey: the one named for it, or the broker if
+Counted in windows of a minute that begin with somebody's first request, in this process or, where several
+shall count together, by the `limits` package in a Redis or Valkey: the one named for it, or the broker if
 there is more than one web process. Keys bound to a node are not limited: its heartbeats, polls and reports
 are what restores live on.
 """
 
 import logging
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import IPv6Address, ip_address
@@ -17,7 +19,7 @@ from typing import Final
 from fastapi import Request
 from limits import RateLimitItem, RateLimitItemPerMinute
 from limits.errors import StorageError
-from limits.storage import MemoryStorage, Storage, storage_from_string
+from limits.storage import Storage, storage_from_string
 from limits.strategies import FixedWindowRateLimiter
 
 from app.config import Settings
@@ -58,6 +60,45 @@ class Standing:
         }
 
 
+class Windows:
+    """Counters of this process.
+
+    The memory storage of `limits` starts a thread with every request to forget what is over, which costs more
+    than the counting; here the first request of a new window sees to that, once a minute.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._counts: dict[str, tuple[int, float]] = {}
+        self._sweep_at = 0.0
+
+    def count(self, key: str) -> tuple[int, float]:
+        """Count one request: how many there are in its window, and when that ends (seconds since 1970)."""
+        now = self._clock()
+        with self._lock:
+            found, ends = self._counts.get(key, (0, 0.0))
+            if ends <= now:
+                self._sweep(now)
+                found, ends = 0, now + WINDOW_S
+            self._counts[key] = found + 1, ends
+        return found + 1, ends
+
+    def clear(self, key: str) -> None:
+        """Forget what was counted."""
+        with self._lock:
+            self._counts.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def _sweep(self, now: float) -> None:
+        if now < self._sweep_at:
+            return
+        self._sweep_at = now + WINDOW_S
+        self._counts = {key: held for key, held in self._counts.items() if held[1] > now}
+
+
 class RateLimits:
     """The counters of one application."""
 
@@ -70,9 +111,13 @@ class RateLimits:
         }
         self._items = {rate: RateLimitItemPerMinute(quota) for rate, quota in quotas.items() if quota}
         storage = _storage(settings)
-        self._limiter = FixedWindowRateLimiter(storage)
-        # Whether several processes count together, so that counting asks a server.
-        self.are_shared = not isinstance(storage, MemoryStorage)
+        self._windows = Windows()
+        self._limiter = None if storage is None else FixedWindowRateLimiter(storage)
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether several processes count together, so that counting asks a server."""
+        return self._limiter is not None
 
     def spend(self, rate: Rate, *, who: str) -> Standing | None:
         """Count one request of `who`; None where this rate is not limited.
@@ -102,16 +147,27 @@ class RateLimits:
         item = self._items.get(rate)
         if item is not None:
             try:
-                self._limiter.clear(item, rate, _key(who))
+                self._clear(rate, item=item, who=who)
             except StorageError as error:
                 log.warning("rate limits: the storage does not answer: %s", type(error).__name__)
 
+    def _clear(self, rate: Rate, *, item: RateLimitItem, who: str) -> None:
+        if self._limiter is None:
+            self._windows.clear(f"{rate}/{_key(who)}")
+        else:
+            self._limiter.clear(item, rate, _key(who))
+
     def _counted(self, rate: Rate, *, item: RateLimitItem, who: str) -> Standing:
-        allowed = self._limiter.hit(item, rate, _key(who))
-        stats = self._limiter.get_window_stats(item, rate, _key(who))
-        reset_s = min(WINDOW_S, max(1, ceil(stats.reset_time - time.time())))
+        if self._limiter is None:
+            found, ends = self._windows.count(f"{rate}/{_key(who)}")
+            allowed, remaining = found <= item.amount, item.amount - found
+        else:
+            allowed = self._limiter.hit(item, rate, _key(who))
+            stats = self._limiter.get_window_stats(item, rate, _key(who))
+            ends, remaining = stats.reset_time, stats.remaining
+        reset_s = min(WINDOW_S, max(1, ceil(ends - time.time())))
         return Standing(
-            rate=rate, quota=item.amount, remaining=max(0, stats.remaining), reset_s=reset_s, allowed=allowed
+            rate=rate, quota=item.amount, remaining=max(0, remaining), reset_s=reset_s, allowed=allowed
         )
 
 
@@ -133,12 +189,13 @@ def limits_of(request: Request) -> RateLimits:
     return limits
 
 
-def _storage(settings: Settings) -> Storage:
+def _storage(settings: Settings) -> Storage | None:
+    """Where several processes count together; None where this one counts for itself."""
     url = settings.rate_storage_url
     if url is None and settings.web_processes > 1:
         url = settings.broker_url
     if url is None:
-        return MemoryStorage()
+        return None
     found = storage_from_string(url.get_secret_value(), wrap_exceptions=True)
     if not isinstance(found, Storage):
         raise ValueError("SPARKGATE_RATE_STORAGE_URL: expected a storage of the limits package, as redis://…")

@@ -2,7 +2,9 @@
 
 import logging
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,7 +16,7 @@ from fastapi.testclient import TestClient
 from app.config import Settings
 from app.db.session import Database
 from app.main import create_app
-from app.web.ratelimit import Rate, RateLimits, client_address
+from app.web.ratelimit import WINDOW_S, Rate, RateLimits, Windows, client_address
 from tests.app.conftest import PASSWORD, RecordedMessages
 from tests.app.ring import Ring
 
@@ -101,6 +103,37 @@ def test_zero_is_no_limit_and_a_storage_that_is_away_limits_nobody(settings: Set
     url = type(settings.database_url)("redis://127.0.0.1:1/0")  # type: ignore[misc]
     away = RateLimits(settings.model_copy(update={"rate_storage_url": url, "rate_key_per_min": 1}))
     assert all(away.spend(Rate.KEY, who="x") is None for _ in range(3))
+
+
+def test_a_window_begins_with_the_first_request_and_is_forgotten_after_its_end() -> None:
+    now = [1000.0]
+    windows = Windows(clock=lambda: now[0])
+    assert [windows.count("ada") for _ in range(2)] == [(1, 1000.0 + WINDOW_S), (2, 1000.0 + WINDOW_S)]
+    for number in range(1000):
+        windows.count(f"stranger {number}")
+    now[0] += WINDOW_S - 0.5
+    assert windows.count("ada") == (3, 1000.0 + WINDOW_S)
+    assert windows.count("bob") == (1, now[0] + WINDOW_S)
+    now[0] += 1.0
+    assert windows.count("ada") == (1, now[0] + WINDOW_S)
+    assert len(windows) == 2  # ada's new window, and bob's that goes on
+    windows.clear("ada")
+    assert windows.count("ada") == (1, now[0] + WINDOW_S)
+
+
+def test_counting_starts_no_threads(settings: Settings) -> None:
+    limits = RateLimits(settings)
+    before = set(threading.enumerate())
+    for number in range(50):
+        limits.spend(Rate.KEY, who=str(number))
+    assert set(threading.enumerate()) <= before
+
+
+def test_many_threads_are_counted_one_by_one() -> None:
+    windows = Windows()
+    with ThreadPoolExecutor(8) as pool:
+        counts = list(pool.map(lambda _: windows.count("ada")[0], range(400)))
+    assert sorted(counts) == list(range(1, 401))
 
 
 @pytest.mark.parametrize(
