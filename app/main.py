@@ -50,7 +50,10 @@ from app.web.problems import install_problems
 from app.web.query import known_query
 from app.web.ratelimit import RateLimits
 
+# A request is held against one router after the other: what ranks say and what clients order stands first.
 API_ROUTERS: Final = (
+    ranks,
+    restores,
     people,
     keys,
     nodes,
@@ -70,8 +73,6 @@ API_ROUTERS: Final = (
     activations,
     claims,
     profiles,
-    restores,
-    ranks,
     ledger,
     evidence,
 )
