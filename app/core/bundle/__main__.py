@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.core.bundle.verify import Verification, VerifyOptions, verify_bundle
-from app.core.canonical_json import encode_canonical
+from app.core.canonical_json import JsonObject, encode_canonical
 from app.core.errors import FormatError
 from app.core.ledger.checkpoint import LARGEST_NOTE_BYTES
 from app.core.signature import HAS_CRYPTOGRAPHY
@@ -62,6 +62,7 @@ def _lines(verification: Verification) -> Iterator[str]:
     if facts:
         yield f"log       {facts['log']}, {facts['size']} entries, root {facts['root']}"
         yield f"signed by {facts['key']}{'' if verification.established else ' (compare it, or give --key)'}"
+        yield f"asked for {_asked(facts)}, entries {facts['start']} on"
     if counts:
         yield (
             f"receipts  {counts['receipts']}, entries {counts['entries']} in full, rows {counts['rows']}, "
@@ -77,6 +78,16 @@ def _lines(verification: Verification) -> Iterator[str]:
     if verification.finding_count > len(verification.findings):
         yield f"finding   … {verification.finding_count} in all"
     yield f"outcome   {verification.outcome}"
+
+
+def _asked(facts: JsonObject) -> str:
+    """What the bundle says was asked for, and the entries were compared with."""
+    if facts["everything"]:
+        return "everything"
+    since, until = facts["period_from"] or "the beginning", facts["period_to"] or "the head"
+    images = facts["images"]
+    about = f"{len(images)} images" if isinstance(images, list) and images else "all images"
+    return f"{since} to {until}, {about}, {facts['topology'] or 'all topologies'}"
 
 
 def _unreadable(subject: str, *, found: str) -> Verification:

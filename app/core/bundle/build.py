@@ -203,7 +203,7 @@ class _Building:
                 file = stack.enter_context(place.open("wb", buffering=_SPOOL_BUFFER))
                 self._spools[path] = _Spool(file, place)
             derivation = Derivation(self._request, sink=self)
-            reading = LogReading(start=self._request.start, whole=self._request.everything, heads=self._heads)
+            reading = LogReading(start=self._request.start, heads=self._heads)
             for leaf in reading.read(self._spooled(log)):
                 if not isinstance(leaf, CheckedLeaf):
                     raise leaf

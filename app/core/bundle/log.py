@@ -85,9 +85,9 @@ class LogReading:
     """One pass over the log.
 
     Args:
-        start: from here on every entry is there in full.
+        start: from here on every entry is there with every exported row it names, and the one before it,
+            which shows where the range begins.
         heads: what must come out at their sizes.
-        whole: every exported row the entries name is there.
         kept: a head from elsewhere that the log must contain.
 
     Attributes:
@@ -95,11 +95,8 @@ class LogReading:
         outside: exported rows that are named and not there.
     """
 
-    def __init__(
-        self, *, start: int, whole: bool, heads: CheckedHeads, kept: Checkpoint | None = None
-    ) -> None:
+    def __init__(self, *, start: int, heads: CheckedHeads, kept: Checkpoint | None = None) -> None:
         self._start = start
-        self._whole = whole
         self._head = heads.checkpoint
         self._wanted = [one for one in (heads.previous, heads.checkpoint) if one is not None]
         self._kept = kept
@@ -128,10 +125,11 @@ class LogReading:
         self._end()
 
     def _prune(self, entry: Subtree) -> None:
-        if entry.index + (1 << entry.level) > self._start:
+        first = max(0, self._start - 1)
+        if entry.index + (1 << entry.level) > first:
             raise IntegrityError(
                 f"log at entry {entry.index}",
-                expected=f"every entry from {self._start} on",
+                expected=f"every entry from {first} on",
                 found="a pruned part",
             )
         self.pruned = True
@@ -144,10 +142,10 @@ class LogReading:
         except CoreError as error:
             return error
         self.outside += leaf.outside
-        if self._whole and leaf.outside:
+        if leaf.outside and entry.index >= self._start:
             return IntegrityError(
                 f"entry {entry.index}",
-                expected="every row it names, as everything was asked for",
+                expected="every row it names, as it lies in the range",
                 found=f"{leaf.outside} missing",
             )
         return leaf

@@ -4,8 +4,8 @@ every verdict made again.
 Exit codes: 0 good, 1 findings, 2 unreadable, 3 consistent but the signer was not established.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -15,6 +15,7 @@ from app.core.bundle.derive import Derivation, Summary
 from app.core.bundle.guide import guide_text
 from app.core.bundle.log import CheckedHeads, Heads, LogReading, check_heads, joined
 from app.core.bundle.manifest import LogExtent, Manifest
+from app.core.bundle.outcome import Verification as Verification
 from app.core.bundle.records import (
     LONGEST_LINE,
     CheckedLeaf,
@@ -27,6 +28,7 @@ from app.core.bundle.records import (
 )
 from app.core.bundle.replay import Replay
 from app.core.bundle.report import report_page
+from app.core.bundle.request import Answered, Selection
 from app.core.bundle.statements import PAYLOAD_TYPE as STATEMENT_TYPE
 from app.core.canonical_json import JsonObject
 from app.core.digest import Digest, RunningDigest
@@ -34,19 +36,8 @@ from app.core.dsse import fingerprint, open_envelope
 from app.core.errors import CoreError, FormatError, IntegrityError, shown
 from app.core.ledger.checkpoint import Checkpoint, NoteVerifier, verify_checkpoint
 
-GOOD: Final = 0
-FINDINGS: Final = 1
-UNREADABLE: Final = 2
-SIGNER_UNKNOWN: Final = 3
-MOST_FINDINGS: Final = 200
 _BENT: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _LONGEST_ENVELOPE: Final = 4 * 1024 * 1024
-_OUTCOMES: Final = {
-    GOOD: "good",
-    FINDINGS: "findings",
-    UNREADABLE: "unreadable",
-    SIGNER_UNKNOWN: "consistent, signer not established",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,57 +47,6 @@ class VerifyOptions:
 
     key: str | None = None
     checkpoint: bytes | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class Verification:
-    """What came of it.
-
-    Attributes:
-        findings: the first of them; `finding_count` is how many there are.
-        established: the signer is the one whose fingerprint was given.
-    """
-
-    findings: list[CoreError] = field(default_factory=list)
-    finding_count: int = 0
-    readable: bool = True
-    established: bool = False
-    counts: Mapping[str, int] = field(default_factory=dict)
-    facts: JsonObject = field(default_factory=dict)
-
-    def report(self, finding: CoreError) -> None:
-        """Take a finding."""
-        self.finding_count += 1
-        if len(self.findings) < MOST_FINDINGS:
-            self.findings.append(finding)
-
-    @property
-    def exit_code(self) -> int:
-        """0 good, 1 findings, 2 unreadable, 3 signer not established."""
-        if not self.readable:
-            return UNREADABLE
-        if self.finding_count:
-            return FINDINGS
-        return GOOD if self.established else SIGNER_UNKNOWN
-
-    @property
-    def outcome(self) -> str:
-        """The exit code in words."""
-        return _OUTCOMES[self.exit_code]
-
-    def to_document(self) -> JsonObject:
-        """One JSON object."""
-        return {
-            "outcome": self.outcome,
-            "exit_code": self.exit_code,
-            "bundle": self.facts,
-            "counts": dict(self.counts),
-            "finding_count": self.finding_count,
-            "findings": [
-                {"subject": one.subject, "expected": one.expected, "found": one.found}
-                for one in self.findings
-            ],
-        }
 
 
 def verify_bundle(path: Path, *, options: VerifyOptions) -> Verification:
@@ -183,6 +123,10 @@ def _facts(manifest: Manifest) -> JsonObject:
         "root": manifest.log.root,
         "start": manifest.request.start,
         "everything": manifest.request.everything,
+        "period_from": manifest.request.period_from,
+        "period_to": manifest.request.period_to,
+        "images": list(manifest.request.images),
+        "topology": manifest.request.topology,
         "key": str(manifest.key),
         "vkey": manifest.log.vkey,
     }
@@ -213,20 +157,19 @@ class _Checking:
         """
         heads = self._heads()
         kept_head = self._kept(kept)
-        reading = LogReading(
-            start=self._manifest.request.start,
-            whole=self._manifest.request.everything,
-            heads=heads,
-            kept=kept_head,
-        )
-        derivation = Derivation(self._manifest.request, sink=self)
+        request = self._manifest.request
+        reading = LogReading(start=request.start, heads=heads, kept=kept_head)
+        answered = Answered(request, selection=self._selection())
+        for finding in answered.begin():
+            self._report(finding)
+        derivation = Derivation(request, sink=self)
         replay = Replay(
             read_receipt=self._contents.receipt,
             read_row=self._row_at,
             is_whole=lambda: not reading.pruned and reading.outside == 0,
         )
         for leaf in reading.read(self._log()):
-            self._take(leaf, derivation, replay)
+            self._take(leaf, answered, derivation, replay)
         for finding in replay.finish():
             self._report(finding)
         summary = derivation.finish()
@@ -299,11 +242,30 @@ class _Checking:
         _, line = next(self._contents.lines(layout.ROWS, longest=LONGEST_LINE, start=place))
         return parse_row(line, place=place, subject=f"{layout.ROWS} at byte {place}")[1]
 
-    def _take(self, leaf: CheckedLeaf | CoreError, derivation: Derivation, replay: Replay) -> None:
+    def _selection(self) -> Selection:
+        """What was asked for, as the rows themselves have it."""
+        selection = Selection(self._manifest.request)
+        if selection.limits:
+            selection.learn(self._rows_of(selection.deciding))
+            selection.learn_attempts(self._rows_of(selection.attempts))
+        return selection
+
+    def _rows_of(self, views: Collection[str]) -> Iterator[RowRecord]:
+        """Rows of some views, in order; the last member of a line says which view it is of."""
+        ends = tuple(f'"view":"{view}"}}'.encode("ascii") for view in views)
+        for place, line in self._contents.lines(layout.ROWS, longest=LONGEST_LINE):
+            if line.endswith(ends):
+                yield parse_row(line, place=place, subject=f"{layout.ROWS} at byte {place}")[1]
+
+    def _take(
+        self, leaf: CheckedLeaf | CoreError, answered: Answered, derivation: Derivation, replay: Replay
+    ) -> None:
         if not isinstance(leaf, CheckedLeaf):
             self._report(leaf)
             return
         try:
+            for finding in answered.take(leaf):
+                self._report(finding)
             derivation.take(leaf)
             for row in leaf.rows:
                 if row.view == "receipt":

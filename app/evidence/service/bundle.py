@@ -4,7 +4,7 @@ One snapshot, so that nothing that comes meanwhile is half in it; server-side cu
 grow with the log.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +13,13 @@ from sqlalchemy.orm import Session
 from app.core.bundle.build import Built, BundleRequest, BundleSigner, build_bundle
 from app.core.bundle.code_archive import verifier_archive
 from app.core.bundle.records import EXPORTED, WITH_DOCUMENT, Leaf, RowRecord
+from app.core.bundle.request import Selection
 from app.core.ledger.checkpoint import NoteSigner, verify_checkpoint
 from app.core.ledger.leaf import instant_text
 from app.core.signature import sign
-from app.evidence.service.selection import DECIDING, BundleOrder, Selection
+from app.evidence.service.order import BundleOrder
 from app.ledger.service import proofs
-from app.ledger.service.contents import Entry, entries_with_rows
+from app.ledger.service.contents import Content, entries_with_rows
 from app.receipts import service as receipts
 
 # Views whose rows are proven by the bytes themselves.
@@ -40,16 +41,17 @@ def write_bundle(
         CoreError: a row is not what its leaf says, a checkpoint is not of this log or this key.
         AppError: a checkpoint of the request is not there any more.
     """
-    selection = Selection(order=order)
+    asked = _request(order, signer=signer)
+    selection = Selection(asked)
     if selection.limits:
-        selection.learn(_entries(session, order=order, views=DECIDING, raw={}))
-        selection.learn_attempts(_entries(session, order=order, views={"rank_attempt.order"}, raw={}))
+        selection.learn(_rows(session, order=order, views=selection.deciding))
+        selection.learn_attempts(_rows(session, order=order, views=selection.attempts))
     checkpoint = proofs.checkpoint(session, size=order.ledger_size, signer=signer)
     verify_checkpoint(checkpoint, verifier=signer.verifier, subject=f"checkpoint of size {order.ledger_size}")
     previous, consistency = _previous(session, order=order, signer=signer)
     return build_bundle(
         target,
-        request=_request(order, signer=signer),
+        request=asked,
         signer=BundleSigner(
             sign=lambda message: sign(message, seed=signer.seed),
             public=signer.verifier.public,
@@ -92,15 +94,14 @@ def _previous(
     return previous, consistency
 
 
-def _entries(
-    session: Session, *, order: BundleOrder, views: "frozenset[str] | set[str]", raw: Mapping[str, str]
-) -> Iterator[Entry]:
-    return entries_with_rows(session, size=order.ledger_size, views=views, raw=raw)
+def _rows(session: Session, *, order: BundleOrder, views: Collection[str]) -> Iterator[Content]:
+    for entry in entries_with_rows(session, size=order.ledger_size, views=views, raw={}):
+        yield from entry.rows
 
 
 def _log(session: Session, *, order: BundleOrder, selection: Selection) -> Iterator[Leaf]:
     """Every leaf from the first one on: what is judged is judged with its whole past."""
-    for entry in _entries(session, order=order, views=EXPORTED, raw=_RAW):
+    for entry in entries_with_rows(session, size=order.ledger_size, views=EXPORTED, raw=_RAW):
         rows = tuple(
             RowRecord(
                 view=row.view,

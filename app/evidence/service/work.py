@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 
 from app.db.session import database_time
 from app.evidence.repository import exports
+from app.evidence.service.order import BundleOrder
 from app.evidence.service.request import end_failed
-from app.evidence.service.selection import BundleOrder
 from app.ledger import service as ledger
 from app.models import EvidenceExport
 

@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,11 +12,14 @@ from typing import Any
 
 from app.core.bundle import layout
 from app.core.bundle.archive import ArchiveWriter, bytes_of, walk
+from app.core.bundle.build import Built, BundleRequest, BundleSigner, build_bundle
 from app.core.bundle.manifest import PAYLOAD_TYPE, FileEntry, encode_manifest, parse_manifest
 from app.core.bundle.sample import Sample, make_sample
+from app.core.bundle.sample_log import BEGINNING
 from app.core.bundle.verify import Verification, VerifyOptions, verify_file
 from app.core.digest import sha256
 from app.core.dsse import fingerprint, public_pem, seal
+from app.core.ledger.leaf import instant_text
 from app.core.signature import public_key, sign
 
 SEED = bytes(range(32))
@@ -31,6 +35,33 @@ def build(sample: Sample, *, verifier: bytes = STUB) -> bytes:
         sample.build(target, verifier=verifier)
         assert [one.name for one in Path(folder).iterdir()] == ["bundle.tar"]
         return target.read_bytes()
+
+
+def build_with(target: Path, sample: Sample, **changes: Any) -> Built:
+    """Build a sample, some of what the builder is given changed."""
+    size = len(sample.log.leaves)
+    given: dict[str, Any] = {
+        "request": BundleRequest(name=sample.signer.name, everything=True, start=0, size=size),
+        "signer": BundleSigner(
+            sign=lambda message: sign(message, seed=sample.signer.seed),
+            public=sample.signer.verifier.public,
+            ledger_vkey=sample.signer.verifier.vkey,
+        ),
+        "log": sample.log.leaves,
+        "read_receipts": lambda wanted: {one: sample.log.documents[one] for one in wanted},
+        "checkpoint": sample.checkpoint(size),
+        "previous": sample.checkpoint(sample.previous),
+        "consistency": sample.consistency(),
+        "verifier": STUB,
+    }
+    return build_bundle(target, **{**given, **changes})
+
+
+def period(sample: Sample, *, start: int) -> BundleRequest:
+    """The request of a period that begins with an entry."""
+    since = instant_text(BEGINNING + timedelta(seconds=start))
+    size = len(sample.log.leaves)
+    return BundleRequest(name=sample.signer.name, everything=False, start=start, size=size, period_from=since)
 
 
 @cache

@@ -9,38 +9,18 @@ from typing import Any
 import pytest
 
 from app.core.bundle import archive, build, layout, sample_log
-from app.core.bundle.build import Built, BundleRequest, BundleSigner, build_bundle, clear_leftovers
+from app.core.bundle.build import BundleRequest, clear_leftovers
 from app.core.bundle.records import EXPORTED, Leaf, RowRecord, Subtree, subtrees
 from app.core.bundle.sample import Sample, make_sample, nodes_of
 from app.core.errors import CoreError
 from app.core.ledger.merkle import Node
 from app.core.qualify import drafts
-from app.core.signature import sign
 from app.ledger.repository.views import VIEWS
 from tests.core.bundle import rig
 
 
-def _build(target: Path, sample: Sample, **changes: Any) -> Built:
-    size = len(sample.log.leaves)
-    given: dict[str, Any] = {
-        "request": BundleRequest(name=sample.signer.name, everything=True, start=0, size=size),
-        "signer": BundleSigner(
-            sign=lambda message: sign(message, seed=sample.signer.seed),
-            public=sample.signer.verifier.public,
-            ledger_vkey=sample.signer.verifier.vkey,
-        ),
-        "log": sample.log.leaves,
-        "read_receipts": lambda wanted: {one: sample.log.documents[one] for one in wanted},
-        "checkpoint": sample.checkpoint(size),
-        "previous": sample.checkpoint(sample.previous),
-        "consistency": sample.consistency(),
-        "verifier": rig.STUB,
-    }
-    return build_bundle(target, **{**given, **changes})
-
-
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
-    built = [_build(tmp_path / name, rig.small_sample()) for name in ("one.tar", "two.tar")]
+    built = [rig.build_with(tmp_path / name, rig.small_sample()) for name in ("one.tar", "two.tar")]
     assert built[0] == built[1]
     assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes() == rig.small()
     assert built[0].byte_count == len(rig.small())
@@ -59,7 +39,7 @@ def test_rows_may_come_in_any_order_and_receipts_from_batches(
 
     monkeypatch.setattr(build, "_BATCH", 2)
     reversed_rows = [replace(leaf, rows=leaf.rows[::-1]) for leaf in sample.log.leaves]
-    _build(tmp_path / "x.tar", sample, log=iter(reversed_rows), read_receipts=read)
+    rig.build_with(tmp_path / "x.tar", sample, log=iter(reversed_rows), read_receipts=read)
     assert (tmp_path / "x.tar").read_bytes() == rig.small()
     assert [len(one) for one in asked] == [2, 1]
     assert [one for batch in asked for one in batch] == sorted(sample.log.documents)
@@ -67,7 +47,7 @@ def test_rows_may_come_in_any_order_and_receipts_from_batches(
 
 def test_progress_is_told(tmp_path: Path) -> None:
     told: list[tuple[str, int]] = []
-    built = _build(tmp_path / "x.tar", rig.small_sample(), progress=lambda *said: told.append(said))
+    built = rig.build_with(tmp_path / "x.tar", rig.small_sample(), progress=lambda *said: told.append(said))
     size = len(rig.small_sample().log.leaves)
     assert told == [("entries", size), ("receipts", 3), ("bytes", built.byte_count)]
 
@@ -91,7 +71,7 @@ def test_a_full_disk_leaves_nothing_behind(
     monkeypatch.setattr(archive.ArchiveWriter, "_write", limited(archive.ArchiveWriter._write))
     (tmp_path / "bundle.tar").write_bytes(b"an earlier bundle")
     with pytest.raises(OSError, match="No space left"):
-        _build(tmp_path / "bundle.tar", rig.small_sample())
+        rig.build_with(tmp_path / "bundle.tar", rig.small_sample())
     assert [one.name for one in tmp_path.iterdir()] == ["bundle.tar"]
     assert (tmp_path / "bundle.tar").read_bytes() == b"an earlier bundle"
 
@@ -108,7 +88,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
         raise KilledError
 
     with pytest.raises(KilledError):
-        _build(target, rig.small_sample(), log=log())
+        rig.build_with(target, rig.small_sample(), log=log())
     assert not list(tmp_path.iterdir())
     leftovers = tmp_path / ".bundle.tar.unfinished"
     leftovers.mkdir()
@@ -116,7 +96,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     clear_leftovers(target)
     assert not list(tmp_path.iterdir())
     leftovers.mkdir()
-    _build(target, rig.small_sample())
+    rig.build_with(target, rig.small_sample())
     assert [one.name for one in tmp_path.iterdir()] == ["bundle.tar"]
 
 
@@ -159,7 +139,7 @@ def _refusals() -> dict[str, tuple[dict[str, Any], str]]:
 def test_what_does_not_hold_makes_no_bundle(tmp_path: Path, name: str) -> None:
     changes, said = _refusals()[name]
     with pytest.raises(CoreError, match=said):
-        _build(tmp_path / "bundle.tar", rig.small_sample(), **changes)
+        rig.build_with(tmp_path / "bundle.tar", rig.small_sample(), **changes)
     assert not list(tmp_path.iterdir())
 
 
@@ -182,9 +162,15 @@ def test_subtrees_cover_a_range_with_the_fewest_nodes() -> None:
             assert list(range(start, end)) == covered
 
 
+def _marked(leaf: Leaf, *, start: int) -> Leaf:
+    """A leaf as a period from `start` on has it."""
+    return replace(leaf, rows=tuple(replace(row, selected=leaf.index >= start) for row in leaf.rows))
+
+
 def _part(sample: Sample, *, start: int, selected: Callable[[RowRecord], bool]) -> list[Leaf | Subtree]:
-    """The log from `start` on, what is before pruned."""
+    """The log from the entry before `start` on, what is before pruned."""
     read = nodes_of(sample.log.leaf_hashes())
+    start = max(0, start - 1)
     before = subtrees(0, start)
     hashes = read(before)
     pruned = [
@@ -198,17 +184,15 @@ def _part(sample: Sample, *, start: int, selected: Callable[[RowRecord], bool]) 
 
 
 def test_a_period_has_the_entries_of_its_range_and_the_root_of_all(tmp_path: Path) -> None:
-    """Images were registered before the range: their entries are pruned to nodes."""
+    """Images were registered before the range: the entries of all but the last are pruned to nodes."""
     sample = rig.small_sample()
     size = len(sample.log.leaves)
-    request = BundleRequest(
-        name=sample.signer.name, everything=False, start=3, size=size, period_from="2026-01-01T00:00:03Z"
-    )
-    log = _part(sample, start=3, selected=lambda row: True)
-    built = _build(tmp_path / "part.tar", sample, request=request, log=log)
+    request = rig.period(sample, start=3)
+    log = _part(sample, start=3, selected=lambda row: row.view != "image")
+    built = rig.build_with(tmp_path / "part.tar", sample, request=request, log=log)
     raw = (tmp_path / "part.tar").read_bytes()
     found = rig.verify(raw, checkpoint=sample.checkpoint(size))
-    assert (rig.said(found), found.exit_code, found.counts["entries"]) == ("", 0, size - 3)
+    assert (rig.said(found), found.exit_code, found.counts["entries"]) == ("", 0, size - 2)
     assert built.counts["images"] == 0
     # A head inside what is pruned cannot be compared: that is a finding, not silence.
     assert "nothing to compare with" in rig.said(rig.verify(raw, checkpoint=sample.checkpoint(1)))
@@ -218,10 +202,10 @@ def test_context_is_kept_apart_from_what_was_selected(tmp_path: Path) -> None:
     """Earlier receipts are there for judging, and stand in no table."""
     sample = rig.small_sample()
     size = len(sample.log.leaves)
-    request = BundleRequest(name=sample.signer.name, everything=False, start=size - 4, size=size)
+    request = rig.period(sample, start=size - 4)
     instant = str(int(sample.log.leaves[size - 4].rows[0].text("created_at")))
     log = _part(sample, start=0, selected=lambda row: int(row.text("created_at")) >= int(instant))
-    built = _build(tmp_path / "part.tar", sample, request=request, log=log)
+    built = rig.build_with(tmp_path / "part.tar", sample, request=request, log=log)
     found = rig.verify((tmp_path / "part.tar").read_bytes())
     assert (rig.said(found), found.exit_code) == ("", 0)
     assert 0 < built.counts["verdicts"] < found.counts["verdicts_judged"]
@@ -229,43 +213,33 @@ def test_context_is_kept_apart_from_what_was_selected(tmp_path: Path) -> None:
     assert built.counts["coverage"] == 3  # the matrix is the state at the end, from whatever is known
 
 
-def test_a_selection_counts_what_lies_outside_it(tmp_path: Path) -> None:
-    """Only rows about one image are given; the entries name the others."""
+def test_context_may_be_left_out_and_is_counted(tmp_path: Path) -> None:
+    """Rows of entries before the range: the entries name them, the bundle does not carry them."""
     sample = rig.small_sample()
-    size, image = len(sample.log.leaves), "a1" * 32
-    request = BundleRequest(name=sample.signer.name, everything=False, start=0, size=size, images=(image,))
-
-    def about(row: RowRecord) -> bool:
-        return image in (row.columns.get("image_config_id") or ("", ""))[1] or row.view == "receipt_origin"
-
-    log = [replace(leaf, rows=tuple(row for row in leaf.rows if about(row))) for leaf in sample.log.leaves]
-    kept = {row.key for leaf in log for row in leaf.rows if row.view == "receipt"}
-    for place, leaf in enumerate(log):
-        rows = tuple(
-            row for row in leaf.rows if row.view != "receipt_origin" or row.text("receipt_sha256") in kept
+    size = len(sample.log.leaves)
+    start = size - 1
+    log = [
+        replace(
+            leaf, rows=tuple(row for row in _marked(leaf, start=start).rows if row.view != "receipt_origin")
         )
-        log[place] = replace(leaf, rows=rows)
-    built = _build(tmp_path / "part.tar", sample, request=request, log=log)
+        for leaf in sample.log.leaves
+    ]
+    rig.build_with(tmp_path / "part.tar", sample, request=rig.period(sample, start=start), log=log)
     found = rig.verify((tmp_path / "part.tar").read_bytes())
     assert (rig.said(found), found.exit_code) == ("", 0)
-    assert found.counts["outside"] > 0
-    assert built.receipts == len(kept) == 2
+    assert found.counts["outside"] == 3
     report = rig.unpack((tmp_path / "part.tar").read_bytes())[layout.REPORT].decode()
-    assert (
-        f"<td>rows the entries name, outside the selection</td><td>{found.counts['outside']}</td>" in report
-    )
+    assert "<td>rows the entries name, outside the selection</td><td>3</td>" in report
 
 
 def test_a_pruned_part_may_not_hide_the_previous_head(tmp_path: Path) -> None:
     sample = rig.small_sample()
-    size = len(sample.log.leaves)
-    request = BundleRequest(name=sample.signer.name, everything=False, start=8, size=size)
-    assert 0 < sample.previous < 8
+    assert 0 < sample.previous < 7
     with pytest.raises(CoreError, match="a size at which no pruned part lies"):
-        _build(
+        rig.build_with(
             tmp_path / "part.tar",
             sample,
-            request=request,
+            request=rig.period(sample, start=8),
             log=_part(sample, start=8, selected=lambda row: True),
         )
 
@@ -285,9 +259,9 @@ def test_what_is_only_context_is_judged_where_its_whole_past_is_there(
     monkeypatch.setattr(sample_log, "index_columns", lambda draft: drafts.index_columns(_read_again(draft)))
     sample = make_sample(seed=rig.SEED, receipts=3)
     assert len(sample.log.leaves) == size
-    request = BundleRequest(name=sample.signer.name, everything=False, start=size - 1, size=size)
+    request = rig.period(sample, start=size - 1)
     log = _part(sample, start=0, selected=lambda row: row.view == "operational_exception")
-    built = _build(tmp_path / "part.tar", sample, request=request, log=log)
+    built = rig.build_with(tmp_path / "part.tar", sample, request=request, log=log)
     assert built.counts["verdicts"] == 0
     found = rig.verify((tmp_path / "part.tar").read_bytes())
     assert "expected outcome 'rejected' as the rules have it, found 'qualified'" in rig.said(found)
