@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_leave
 from sqlalchemy.orm import Session
 
 from app.core.ledger.merkle import Node
+from app.db.together import Question, ask_together
 from app.ledger.repository.rows import microseconds
 from app.models import LedgerCheckpoint, LedgerLeaf, LedgerNode
 
@@ -17,9 +18,10 @@ _LOCK: Final = 0x53504C47
 _STREAMED: Final = 200
 _HIGHEST: Final = 61
 
+_WAIT: Final = Question(sql=f"SELECT pg_advisory_xact_lock({_LOCK})")
 # The newest leaf, and the nodes of the right edge above it: one look-up by primary key each.
-_EDGE: Final = text(
-    """
+_EDGE: Final = Question(
+    sql="""
     WITH head AS (SELECT coalesce(max(index) + 1, 0) AS size FROM ledger_leaf)
     SELECT clock_timestamp() AS now, head.size, 0 AS level, leaf.leaf_hash AS hash
       FROM head LEFT JOIN ledger_leaf AS leaf ON leaf.index = head.size - 1
@@ -54,16 +56,15 @@ class NewLeaf:
     created_at: datetime
 
 
-def lock(session: Session) -> None:
-    """Wait until no other transaction appends; held until this one ends. Always the last lock taken."""
-    session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+def ask_and_lock(session: Session, *questions: Question) -> tuple[list[list[Any]], Edge]:
+    """The rows of these questions, and the end of the log once no other transaction appends.
 
-
-def read_edge(session: Session) -> Edge:
-    """The end of the log in one question."""
-    rows = session.execute(_EDGE).all()
+    The lock is held until this transaction ends; it is always the last one taken. One trip: everybody who
+    wants to append waits for it.
+    """
+    *answers, _, rows = ask_together(session, *questions, _WAIT, _EDGE)
     hashes = {row.level: bytes.fromhex(row.hash) for row in rows if row.hash is not None}
-    return Edge(now=rows[0].now, size=rows[0].size, hashes=hashes)
+    return answers, Edge(now=rows[0].now, size=rows[0].size, hashes=hashes)
 
 
 # Leaves and the subtrees they complete in one statement: everybody waits until it is done.

@@ -15,7 +15,6 @@ from sqlalchemy import (
     DateTime,
     LargeBinary,
     Numeric,
-    Row,
     Select,
     Text,
     Uuid,
@@ -34,6 +33,7 @@ from sqlalchemy.dialects.postgresql import JSONB, array, psycopg
 from sqlalchemy.orm import Session
 
 from app.core.ledger.leaf import row_digest
+from app.db.together import Question
 from app.ledger.repository.views import VIEWS, View
 from app.models import Base
 
@@ -52,36 +52,73 @@ class AllOf:
 RowKey = Base | AllOf | str | int | UUID | tuple[str | int | UUID, ...]
 
 
-def digests_of(session: Session, *, rows: Mapping[str, Iterable[RowKey]]) -> dict[str, dict[str, str]]:
-    """View → key → digest of these rows, as the database holds them now; all asked with one statement.
-
-    Raises:
-        LookupError: a row is not there.
-    """
-    parts: list[_Part] = []
-    given: dict[str, Any] = {}
-    wanted: dict[str, set[str]] = {}
-    for view, keys in rows.items():
-        owners, identities = _sorted_out(keys)
-        wanted[view] = {"/".join(map(str, identity)) for identity in identities}
-        firsts = [identity[0] for identity in identities]
-        for value in [*owners, *([firsts] if firsts else [])]:
-            given[f"p{len(parts)}"] = value
-            parts.append((view, value is not firsts))
-    found: dict[str, dict[str, str]] = {view: {} for view in rows}
-    for number, key, texts in _asked(session, parts, given=given):
-        view, is_owned = parts[number]
-        # Of a key with several columns only the first is asked for.
-        if is_owned or key in wanted[view]:
-            found[view][key] = _digest(VIEWS[view], texts)
-    for view, names in wanted.items():
-        for key in sorted(names - found[view].keys()):
-            raise LookupError(f"ledger view {view}: expected row {key}, found none")
-    return found
-
-
 # A view, and whether its rows are asked for by owner or by the first column of their keys.
 _Part = tuple[str, bool]
+
+
+class DigestQuestion:
+    """View → key → digest of the rows of several leaves, all asked for with one statement."""
+
+    def __init__(self, leaves: Iterable[Mapping[str, Iterable[RowKey]]]) -> None:
+        self._leaves = [{view: _sorted_out(keys) for view, keys in rows.items()} for rows in leaves]
+        # The order of the parts is that of the views, whatever the rows are: there are few such statements.
+        self._firsts: dict[str, list[Any]] = {}
+        self._owned: dict[tuple[str, UUID], None] = {}
+        for rows in self._leaves:
+            for view, (owners, identities) in rows.items():
+                self._owned.update(dict.fromkeys((view, owner) for owner in owners))
+                if identities:
+                    self._firsts.setdefault(view, []).extend(identity[0] for identity in identities)
+
+    @property
+    def questions(self) -> list[Question]:
+        """The statement, or none where no leaf has rows."""
+        parts = [*((view, False) for view in self._firsts), *((view, True) for view, _ in self._owned)]
+        if not parts:
+            return []
+        values = [*self._firsts.values(), *(owner for _, owner in self._owned)]
+        sql, constants = _question(tuple(parts))
+        return [Question(sql=sql, given=constants | {f"p{number}": one for number, one in enumerate(values)})]
+
+    def answered(self, found: Iterable[Sequence[Any]]) -> list[dict[str, dict[str, str]]]:
+        """Of each leaf the digests of its rows, as the database holds them now.
+
+        Args:
+            found: number of the part, key and texts of every row.
+
+        Raises:
+            LookupError: a row is not there.
+        """
+        # Of a key with several columns only the first is asked for: there may be more rows than wanted.
+        texts: dict[int, dict[str, Sequence[str | None]]] = {}
+        for number, key, printed in found:
+            texts.setdefault(number, {})[key] = printed
+        places: dict[object, int] = {}
+        for one in (*self._firsts, *self._owned):
+            places[one] = len(places)
+        by_place = {one: texts.get(number, {}) for one, number in places.items()}
+        return [
+            {view: _digests(view, *wanted, by_place=by_place) for view, wanted in rows.items()}
+            for rows in self._leaves
+        ]
+
+
+def _digests(
+    view: str,
+    owners: Sequence[UUID],
+    identities: Sequence[tuple[Any, ...]],
+    *,
+    by_place: Mapping[object, Mapping[str, Sequence[str | None]]],
+) -> dict[str, str]:
+    """Key → digest of one leaf's rows of a view."""
+    known = by_place.get(view, {})
+    names = {"/".join(map(str, identity)) for identity in identities}
+    for name in sorted(names - known.keys()):
+        raise LookupError(f"ledger view {view}: expected row {name}, found none")
+    chosen = {name: known[name] for name in names}
+    for owner in owners:
+        chosen.update(by_place[view, owner])
+    return {name: _digest(VIEWS[view], printed) for name, printed in chosen.items()}
 
 
 def _sorted_out(keys: Iterable[RowKey]) -> tuple[list[UUID], list[tuple[Any, ...]]]:
@@ -92,16 +129,6 @@ def _sorted_out(keys: Iterable[RowKey]) -> tuple[list[UUID], list[tuple[Any, ...
         else:
             identities.append(_identity(one))
     return owners, identities
-
-
-def _asked(
-    session: Session, parts: Sequence[_Part], *, given: Mapping[str, Any]
-) -> Sequence[Row[int, str, list[str | None]]]:
-    """Number of the part, key and texts of every row."""
-    if not parts:
-        return []
-    sql, constants = _question(tuple(parts))
-    return session.connection().exec_driver_sql(sql, {**constants, **given}).all()
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,7 @@ from app.core.ledger.leaf import Leaf, encode_leaf
 from app.core.ledger.merkle import Frontier, leaf_hash, right_edge
 from app.db.session import before_commit
 from app.ledger.repository import log
-from app.ledger.repository.rows import AllOf, RowKey, digests_of
+from app.ledger.repository.rows import AllOf, DigestQuestion, RowKey
 from app.ledger.repository.views import VIEWS
 
 _PENDING: Final = "sparkgate.ledger"
@@ -81,9 +81,9 @@ def all_of(owner: UUID) -> AllOf:
 
 def _append(session: Session) -> None:
     pending: list[_Pending] = session.info.pop(_PENDING)
-    digests = [digests_of(session, rows=one.rows) for one in pending]
-    log.lock(session)
-    edge = log.read_edge(session)
+    wanted = DigestQuestion(one.rows for one in pending)
+    answers, edge = log.ask_and_lock(session, *wanted.questions)
+    digests = wanted.answered(row for rows in answers for row in rows)
     frontier = Frontier(size=edge.size, hashes=[edge.hashes[node.level] for node in right_edge(edge.size)])
     leaves, nodes = [], []
     for one, rows in zip(pending, digests, strict=True):

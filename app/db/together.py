@@ -1,0 +1,56 @@
+"""Several statements in one trip to the database: sent together, answered in their order.
+
+A trip costs as much as a small statement, and more where processes share a core: each is two changes of who
+runs. The driver's pipeline saves all but one of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import psycopg
+from psycopg.rows import namedtuple_row
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One statement in the driver's spelling, ``%(name)s``, and what it is given."""
+
+    sql: str
+    given: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+
+
+def ask_together(session: Session, *questions: Question) -> list[list[Any]]:
+    """The rows of each question, asked in the transaction of `session`.
+
+    As if asked one after the other: each sees what was committed when its turn came. After one that fails
+    the others are not run. Nothing is flushed; whoever wants that does it before.
+
+    Raises:
+        DBAPIError: as `Session.execute` does, without what was given, which may be secret.
+    """
+    connection = session.connection()
+    driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]
+    cursors = [driver.cursor(row_factory=namedtuple_row) for _ in questions]
+    try:
+        with driver.pipeline():
+            for cursor, question in zip(cursors, questions, strict=True):
+                cursor.execute(question.sql, question.given or None)
+        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+    except psycopg.Error as error:
+        is_lost = driver.closed or driver.broken
+        if is_lost:
+            connection.invalidate(error)
+        told = DBAPIError.instance(
+            "; ".join(question.sql for question in questions),
+            None,
+            error,
+            psycopg.Error,
+            connection_invalidated=is_lost,
+            dialect=connection.dialect,
+        )
+        raise told from error
