@@ -5,7 +5,7 @@ that pair is equal on all ranks while the storage keys differ.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -261,16 +261,30 @@ def get_snapshot(
         session, context_digest=context_digest, rank_zero_storage_key=rank_zero_storage_key
     )
     places = [place for place, _ in found]
-    keys = sorted({place.root_document.rank_zero_storage_key for place in places})
+    require_one_identity(
+        context_digest, keys={place.root_document.rank_zero_storage_key for place in places}
+    )
+    return _snapshot(places, now=found[0][1], silence_s=silence_s)
+
+
+def require_one_identity(context_digest: str, *, keys: Collection[str]) -> None:
+    """Return if the places of a snapshot are of one identity.
+
+    Args:
+        keys: the storage keys of rank 0 that were found.
+
+    Raises:
+        NotFound: there are none.
+        Conflict: several identities share the digest and none was chosen.
+    """
     if not keys:
         raise NotFound(f"snapshot {context_digest}: no node holds a rank of it")
     if len(keys) > 1:
         raise Conflict(
             f"snapshot {context_digest}: expected one identity, found {len(keys)}; say which "
-            f"rank_zero_storage_key: {', '.join(keys)}",
+            f"rank_zero_storage_key: {', '.join(sorted(keys))}",
             code="snapshot-ambiguous",
         )
-    return _snapshot(places, now=found[0][1], silence_s=silence_s)
 
 
 def list_snapshots(session: Session, *, after: Cursor | None, limit: int) -> list[SnapshotRow]:
