@@ -1,4 +1,6 @@
-"""``sparkgate bundle``: check an evidence bundle, or make a small one to try it with; no server is needed."""
+"""``sparkgate bundle``: check an evidence bundle, take a proof out of one, make a small one to try it with;
+no server is needed.
+"""
 
 import secrets
 from pathlib import Path
@@ -6,10 +8,14 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from app.core.bundle.__main__ import EXIT_CODES, check, said
+from app.cli.client import fail
+from app.core.base64_text import encode_base64
+from app.core.bundle.__main__ import EXIT_CODES, check, digits_of, said
 from app.core.bundle.code_archive import verifier_archive
+from app.core.bundle.proof import EntryProof, prove_entry
 from app.core.bundle.sample import ORIGIN, make_sample
 from app.core.canonical_json import JsonObject, encode_canonical
+from app.core.errors import AbsentError, CoreError
 from app.core.signature import SEED_BYTES
 
 bundle_app = typer.Typer(help="Evidence bundles, without a server.", no_args_is_help=True)
@@ -35,6 +41,65 @@ def verify(
     verification = check(file, key=key, checkpoint=checkpoint)
     typer.echo(said(verification, as_json=as_json))
     raise typer.Exit(verification.exit_code)
+
+
+@bundle_app.command()
+def proof(
+    file: Annotated[Path, typer.Argument(help="The bundle, a .tar file.")],
+    entry: Annotated[str, typer.Argument(help="SHA-256 of a receipt, or the index of an entry.")],
+    out: Annotated[Path | None, typer.Option(help="Write it to this new file; else standard output.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Fingerprint of the key that must have signed the bundle.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take the inclusion proof of one entry out of a bundle (C2SP tlog-proof), verified before it is written.
+
+    Whoever has the entry's bytes and the log's vkey checks it without the bundle; `bundle verify` checks the
+    rest. Exit codes: 0 proven; 1 the bundle does not hold together, or another key signed it; 2 usage,
+    unreadable, or no such entry.
+    """
+    try:
+        made = prove_entry(file, wanted=digits_of(entry), key=None if key is None else digits_of(key))
+    except AbsentError as error:
+        fail(error, as_json=as_json, status=2)
+    except CoreError as error:
+        fail(error, as_json=as_json, status=1)
+    except OSError as error:
+        found = (error.strerror or str(error)).lower()
+        fail(OSError(f"{file}: expected a readable file, found {found}"), as_json=as_json, status=2)
+    if out is not None:
+        _write_new(out, made.text, as_json=as_json)
+    if as_json:
+        typer.echo(encode_canonical(_proof_document(made, out=out)).decode("ascii"))
+    elif out is None:
+        typer.echo(made.text.decode(), nl=False)
+    else:
+        typer.echo(f"{out}: entry {made.index:,} under the head over {made.head.size:,} entries")
+        typer.echo(f"the log's key: {made.vkey}")
+
+
+def _write_new(path: Path, text: bytes, *, as_json: bool) -> None:
+    try:
+        with path.open("xb") as file:
+            file.write(text)
+    except OSError as error:
+        found = (error.strerror or str(error)).lower()
+        fail(OSError(f"{path}: expected room for a new file, found {found}"), as_json=as_json, status=2)
+
+
+def _proof_document(made: EntryProof, *, out: Path | None) -> JsonObject:
+    return {
+        "file": None if out is None else str(out),
+        "proof": made.text.decode(),
+        "index": made.index,
+        "entry": encode_base64(made.document),
+        "log": made.head.origin,
+        "size": made.head.size,
+        "root": made.head.root.hex(),
+        "vkey": made.vkey,
+        "fingerprint": made.signer,
+    }
 
 
 @bundle_app.command()

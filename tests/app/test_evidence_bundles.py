@@ -13,6 +13,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from app.config import Settings
+from app.core.bundle.proof import prove_entry
 from app.core.bundle.verify import VerifyOptions, verify_bundle
 from app.core.digest import sha256
 from app.core.dsse import fingerprint
@@ -21,6 +22,7 @@ from app.db.session import Database, database_time
 from app.evidence.service import reading, request, upkeep, work
 from app.evidence.service.request import ExportOrder, request_export
 from app.evidence.service.work import ExportLost
+from app.ledger.service import proofs
 from app.ledger.service.signing import create_key_file, read_signer
 from app.models import EvidenceExport, LedgerLeaf
 from tests.app.evidence_exports import with_key
@@ -126,6 +128,15 @@ def test_the_same_request_later_is_the_same_bundle(exports: Exports) -> None:
     third = exports.ask()
     assert exports.build(third).bundle_sha256 != exports.get(first).bundle_sha256
     assert exports.verify(third) == (0, [])
+
+
+def test_a_proof_out_of_a_bundle_is_the_one_the_server_gives(exports: Exports) -> None:
+    export_id = exports.ask()
+    export = exports.build(export_id)
+    for index in (0, export.ledger_size // 2, export.ledger_size - 1):
+        with exports.database.transaction() as session:
+            served = proofs.inclusion(session, index=index, size=export.ledger_size, signer=exports.signer)
+        assert prove_entry(exports.path(export_id), wanted=str(index)).text == served
 
 
 def orders(database: Database) -> dict[str, dict[str, Any]]:

@@ -46,8 +46,14 @@ def check(bundle: Path, *, key: str | None, checkpoint: Path | None) -> Verifica
                 kept = file.read(LARGEST_NOTE_BYTES + 1)
         except OSError as error:
             return _unreadable(f"checkpoint {checkpoint}", found=error.strerror or "an error")
-    fingerprint = None if key is None else key.strip().lower().removeprefix("sha256:")
-    return verify_bundle(bundle, options=VerifyOptions(key=fingerprint, checkpoint=kept))
+    return verify_bundle(
+        bundle, options=VerifyOptions(key=None if key is None else digits_of(key), checkpoint=kept)
+    )
+
+
+def digits_of(text: str) -> str:
+    """A fingerprint or digest as people copy it, without what stands around its digits."""
+    return text.strip().lower().removeprefix("sha256:")
 
 
 def said(verification: Verification, *, as_json: bool) -> str:

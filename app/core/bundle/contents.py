@@ -79,6 +79,13 @@ def read_contents(file: BinaryIO, *, report: Report) -> Contents:
     return contents
 
 
+def begins_as_bundle(file: BinaryIO) -> bool:
+    """Whether the first header names what stands first in a bundle: whatever follows, it is meant as one."""
+    file.seek(0)
+    name = layout.MANIFEST.encode("ascii")
+    return file.read(len(name) + 1) == name + b"\0"
+
+
 def check_manifest(contents: Contents, *, report: Report) -> tuple[Manifest, bytes]:
     """The manifest, and the key whose signature over its exact bytes holds; the files it names compared.
 

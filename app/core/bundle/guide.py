@@ -27,7 +27,8 @@ but the signer was not established (no --key). `--json` prints one document. A f
 as well: take `verify.pyz` from a place you trust, or read it; it is a zip of plain Python files.
 
 What it checks: the signature; every hash; that no file is missing or too many; that the log has no gap, comes
-to the signed root and contains the earlier checkpoint; that every row is the one the log recorded; that
+to the signed root and contains the earlier checkpoint; that every row is the one the log recorded; that what
+was asked for is there, all of it and nothing else, and the period begins and ends where it says; that
 tables, statements and report say what rows and receipts say, line by line; and it makes every verdict again
 from the receipts, with the same rules.
 
@@ -46,14 +47,17 @@ The signature is a DSSE envelope (`MANIFEST.json.dsse`) over the exact bytes of 
     openssl pkey -pubin -in keys/bundle.pub.pem -outform DER | sha256sum      # the fingerprint
 
 `log/checkpoint.txt` is a C2SP checkpoint signed with the key in `keys/ledger.vkey`; `log/consistency.txt` is
-the body of a C2SP `add-checkpoint` request from `log/checkpoint-prev.txt`. The lines of `statements/` are
-in-toto statements in DSSE envelopes. Tables are views: a cell that a spreadsheet would take for a formula
+the body of a C2SP `add-checkpoint` request from `log/checkpoint-prev.txt`. The inclusion proof of one entry
+(C2SP `.tlog-proof`) comes from `sparkgate bundle proof BUNDLE.tar SHA256-OF-A-RECEIPT`. The lines of
+`statements/` are in-toto statements in DSSE envelopes. Tables are views: a cell that a spreadsheet would take for a formula
 begins with an apostrophe.
 
 ## What it does not show
 
-That what people or machines wrote into receipts is true. That nothing happened that was never submitted. Rows
-that are marked as context, or that lie outside the selection, are not in the tables; the program counts them.
+That what people or machines wrote into receipts is true. That nothing happened that was never submitted.
+Verdicts of other rules than this program has are counted and not made again: a program of their time does.
+Rows that are marked as context, or that lie outside the selection, are not in the tables; the program counts
+them.
 """
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from app.core.bundle import layout
-from app.core.bundle.contents import Contents, check_manifest, csv_records, read_contents
+from app.core.bundle.contents import Contents, begins_as_bundle, check_manifest, csv_records, read_contents
 from app.core.bundle.derive import Derivation, Summary
 from app.core.bundle.guide import guide_text
 from app.core.bundle.log import CheckedHeads, Heads, LogReading, check_heads, joined
@@ -72,7 +72,7 @@ def verify_file(file: BinaryIO, *, options: VerifyOptions, verification: Verific
     try:
         contents = read_contents(file, report=verification.report)
     except CoreError as error:
-        verification.readable = _begins_as_bundle(file)
+        verification.readable = begins_as_bundle(file)
         verification.report(error)
         return
     try:
@@ -97,12 +97,6 @@ def _bent(subject: str, error: Exception) -> CoreError:
     return FormatError(
         subject, expected="rows as the server writes them", found=f"{type(error).__name__}: {error}"
     )
-
-
-def _begins_as_bundle(file: BinaryIO) -> bool:
-    file.seek(0)
-    name = layout.MANIFEST.encode("ascii")
-    return file.read(len(name) + 1) == name + b"\0"
 
 
 def _check_signer(found: Digest, *, options: VerifyOptions, verification: Verification) -> None:

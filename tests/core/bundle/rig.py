@@ -14,7 +14,8 @@ from app.core.bundle import layout
 from app.core.bundle.archive import ArchiveWriter, bytes_of, walk
 from app.core.bundle.build import Built, BundleRequest, BundleSigner, build_bundle
 from app.core.bundle.manifest import PAYLOAD_TYPE, FileEntry, encode_manifest, parse_manifest
-from app.core.bundle.sample import Sample, make_sample
+from app.core.bundle.records import Leaf, RowRecord, Subtree, subtrees
+from app.core.bundle.sample import Sample, make_sample, nodes_of
 from app.core.bundle.sample_log import BEGINNING
 from app.core.bundle.verify import Verification, VerifyOptions, verify_file
 from app.core.digest import sha256
@@ -62,6 +63,22 @@ def period(sample: Sample, *, start: int) -> BundleRequest:
     since = instant_text(BEGINNING + timedelta(seconds=start))
     size = len(sample.log.leaves)
     return BundleRequest(name=sample.signer.name, everything=False, start=start, size=size, period_from=since)
+
+
+def part(sample: Sample, *, start: int, selected: Callable[[RowRecord], bool]) -> list[Leaf | Subtree]:
+    """The log from the entry before `start` on, what is before pruned."""
+    read = nodes_of(sample.log.leaf_hashes())
+    start = max(0, start - 1)
+    before = subtrees(0, start)
+    hashes = read(before)
+    pruned = [
+        Subtree(index=node.position << node.level, level=node.level, hashed=hashes[node]) for node in before
+    ]
+    full = [
+        replace(leaf, rows=tuple(replace(row, selected=selected(row)) for row in leaf.rows))
+        for leaf in sample.log.leaves[start:]
+    ]
+    return [*pruned, *full]
 
 
 @cache

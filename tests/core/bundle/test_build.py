@@ -10,8 +10,8 @@ import pytest
 
 from app.core.bundle import archive, build, layout, sample_log
 from app.core.bundle.build import BundleRequest, clear_leftovers
-from app.core.bundle.records import EXPORTED, Leaf, RowRecord, Subtree, subtrees
-from app.core.bundle.sample import Sample, make_sample, nodes_of
+from app.core.bundle.records import EXPORTED, Leaf, RowRecord, subtrees
+from app.core.bundle.sample import make_sample
 from app.core.errors import CoreError
 from app.core.ledger.merkle import Node
 from app.core.qualify import drafts
@@ -167,28 +167,12 @@ def _marked(leaf: Leaf, *, start: int) -> Leaf:
     return replace(leaf, rows=tuple(replace(row, selected=leaf.index >= start) for row in leaf.rows))
 
 
-def _part(sample: Sample, *, start: int, selected: Callable[[RowRecord], bool]) -> list[Leaf | Subtree]:
-    """The log from the entry before `start` on, what is before pruned."""
-    read = nodes_of(sample.log.leaf_hashes())
-    start = max(0, start - 1)
-    before = subtrees(0, start)
-    hashes = read(before)
-    pruned = [
-        Subtree(index=node.position << node.level, level=node.level, hashed=hashes[node]) for node in before
-    ]
-    full = [
-        replace(leaf, rows=tuple(replace(row, selected=selected(row)) for row in leaf.rows))
-        for leaf in sample.log.leaves[start:]
-    ]
-    return [*pruned, *full]
-
-
 def test_a_period_has_the_entries_of_its_range_and_the_root_of_all(tmp_path: Path) -> None:
     """Images were registered before the range: the entries of all but the last are pruned to nodes."""
     sample = rig.small_sample()
     size = len(sample.log.leaves)
     request = rig.period(sample, start=3)
-    log = _part(sample, start=3, selected=lambda row: row.view != "image")
+    log = rig.part(sample, start=3, selected=lambda row: row.view != "image")
     built = rig.build_with(tmp_path / "part.tar", sample, request=request, log=log)
     raw = (tmp_path / "part.tar").read_bytes()
     found = rig.verify(raw, checkpoint=sample.checkpoint(size))
@@ -204,7 +188,7 @@ def test_context_is_kept_apart_from_what_was_selected(tmp_path: Path) -> None:
     size = len(sample.log.leaves)
     request = rig.period(sample, start=size - 4)
     instant = str(int(sample.log.leaves[size - 4].rows[0].text("created_at")))
-    log = _part(sample, start=0, selected=lambda row: int(row.text("created_at")) >= int(instant))
+    log = rig.part(sample, start=0, selected=lambda row: int(row.text("created_at")) >= int(instant))
     built = rig.build_with(tmp_path / "part.tar", sample, request=request, log=log)
     found = rig.verify((tmp_path / "part.tar").read_bytes())
     assert (rig.said(found), found.exit_code) == ("", 0)
@@ -240,7 +224,7 @@ def test_a_pruned_part_may_not_hide_the_previous_head(tmp_path: Path) -> None:
             tmp_path / "part.tar",
             sample,
             request=rig.period(sample, start=8),
-            log=_part(sample, start=8, selected=lambda row: True),
+            log=rig.part(sample, start=8, selected=lambda row: True),
         )
 
 
@@ -260,7 +244,7 @@ def test_what_is_only_context_is_judged_where_its_whole_past_is_there(
     sample = make_sample(seed=rig.SEED, receipts=3)
     assert len(sample.log.leaves) == size
     request = rig.period(sample, start=size - 1)
-    log = _part(sample, start=0, selected=lambda row: row.view == "operational_exception")
+    log = rig.part(sample, start=0, selected=lambda row: row.view == "operational_exception")
     built = rig.build_with(tmp_path / "part.tar", sample, request=request, log=log)
     assert built.counts["verdicts"] == 0
     found = rig.verify((tmp_path / "part.tar").read_bytes())
