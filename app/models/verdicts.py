@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Text
+from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSVECTOR
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
@@ -99,8 +99,10 @@ class VerdictCurrent(Base):
             "ix_verdict_current_composes",
             "scope_digest",
             "capability",
-            "outcome",
-            "created_at",
+            text("(superseded_by IS NOT NULL)"),
+            "saying",
+            "receipt_sha256",
+            "verdict_id",
             postgresql_where="composes",
         ),
         Index("ix_verdict_current_ruleset", "ruleset", "deployable_grade", "receipt_sha256"),
@@ -125,6 +127,7 @@ class VerdictCurrent(Base):
     evidence_grade: Mapped[str | None]
     deployable_grade: Mapped[str]
     superseded_by: Mapped[Sha256 | None]
+    saying: Mapped[str] = mapped_column(doc="what it says but for places and values, where it composes")
     ruleset: Mapped[Sha256]
     terms: Mapped[list[str]] = mapped_column(ARRAY(Text))
     words: Mapped[str] = mapped_column(TSVECTOR)

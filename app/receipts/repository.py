@@ -3,31 +3,99 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Select, select, text, tuple_
+from sqlalchemy import Row, Select, select, text, tuple_
 from sqlalchemy.orm import Session, defer, selectinload
 
-from app.models import ImageIdentity, ReceiptOrigin, ReceiptRow
+from app.core.canonical_json import JsonObject, encode_canonical
+from app.models import ReceiptRow
 from app.web.paging import Cursor, Total, count_rows
 
 # So many receipts under one key are looked at; what a key finds is few but for an attack.
 _MOST_FOUND = 5000
+# So many values on all axes of an image's identity are looked at.
+_MOST_IDENTITIES = 200
 # Without an order: a planner that thinks of an order may walk the list of all receipts to find a few.
 _UNDER = text(
     "(SELECT sha256, keys FROM receipt WHERE keys && CAST(:keys AS text[]) LIMIT :most) UNION ALL "
     "(SELECT receipt_sha256, keys FROM receipt_origin WHERE keys && CAST(:keys AS text[]) LIMIT :most)"
 )
+# The same, and who was first to say something of these images' identity, in one question.
+_AROUND = text(
+    "(SELECT sha256, keys, NULL AS image FROM receipt WHERE keys && CAST(:keys AS text[]) LIMIT :most) "
+    "UNION ALL (SELECT receipt_sha256, keys, NULL FROM receipt_origin "
+    "WHERE keys && CAST(:keys AS text[]) LIMIT :most) UNION ALL "
+    "SELECT said.receipt_sha256, NULL, said.image_config_id "
+    "FROM unnest(CAST(:images AS text[])) AS asked (id) CROSS JOIN LATERAL ("
+    "SELECT receipt_sha256, image_config_id FROM image_identity "
+    "WHERE image_config_id = CAST(asked.id AS char(64)) ORDER BY created_at, id LIMIT :identities) AS said"
+)
+_TWO_VALUES = text(
+    "SELECT asked.image FROM unnest(CAST(:images AS text[]), CAST(:axes AS text[])) AS asked (image, axis) "
+    "WHERE EXISTS (SELECT 1 FROM image_identity WHERE image_config_id = CAST(asked.image AS char(64)) "
+    "AND axis = asked.axis OFFSET 1)"
+)
 _EVERY_UNDER = text(
     "SELECT sha256 FROM receipt WHERE keys && CAST(:keys AS text[]) UNION "
     "SELECT receipt_sha256 FROM receipt_origin WHERE keys && CAST(:keys AS text[]) ORDER BY 1"
 )
-_IDENTITIES = text(
-    "INSERT INTO image_identity (id, image_config_id, axis, value, value_sha256, receipt_sha256, created_at) "
-    "SELECT gen_random_uuid(), :image, axis, value, digest, :receipt, :now FROM unnest("
-    "CAST(:axes AS text[]), CAST(:texts AS text[]), CAST(:digests AS text[])) AS said (axis, value, digest) "
-    "ON CONFLICT DO NOTHING RETURNING id, axis"
+_PLACES = text(
+    "SELECT receipt_sha256, repository, path, commit, committed_at, created_at FROM receipt_origin "
+    "WHERE receipt_sha256 = ANY(CAST(:digests AS char(64)[])) ORDER BY created_at, id"
+)
+_COLUMNS: Final = (
+    "sha256",
+    "canonical_sha256",
+    "byte_count",
+    "schema_name",
+    "kind",
+    "family",
+    "capability",
+    "image_config_id",
+    "release",
+    "title",
+    "keys",
+)
+# Documents, where they stood and what they say of their images, in one statement: whoever is first stays.
+# Of documents that come in together the later ones are a microsecond later, so that versions of one path
+# keep their order; for what an image is, the order of their digests counts, which is that of the ledger.
+_KEEP = text(
+    f"""
+    WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at),
+    given AS (
+      SELECT place, told, document FROM ROWS FROM (
+        jsonb_array_elements(CAST(:rows AS jsonb)), unnest(CAST(:documents AS bytea[]))
+      ) WITH ORDINALITY AS given (told, document, place)
+    ), kept AS (
+      INSERT INTO receipt ({", ".join(_COLUMNS)}, document, created_at, created_by)
+      SELECT {", ".join(f"one.{name}" for name in _COLUMNS)}, given.document,
+             at + place * interval '1 microsecond', :by
+        FROM clock, given, jsonb_populate_record(NULL::receipt, told) AS one ORDER BY place
+      ON CONFLICT (sha256) DO NOTHING RETURNING sha256
+    ), placed AS (
+      INSERT INTO receipt_origin
+             (id, receipt_sha256, repository, path, commit, committed_at, keys, created_at, created_by)
+      SELECT gen_random_uuid(), told->>'sha256', one.repository, one.path, one.commit, one.committed_at,
+             one.keys, at + place * interval '1 microsecond', :by
+        FROM clock, given, jsonb_populate_record(NULL::receipt_origin, told->'origin') AS one
+       WHERE jsonb_typeof(told->'origin') = 'object' ORDER BY place
+      ON CONFLICT DO NOTHING RETURNING id, receipt_sha256, repository, path, commit, committed_at, created_at
+    ), said AS (
+      INSERT INTO image_identity (id, image_config_id, axis, value, value_sha256, receipt_sha256, created_at)
+      SELECT gen_random_uuid(), told->>'image_config_id', axis.key, axis.value->>0, axis.value->>1,
+             told->>'sha256', at + place * interval '1 microsecond'
+        FROM clock, given, jsonb_each(told->'axes') AS axis
+       WHERE told->>'sha256' IN (SELECT sha256 FROM kept) ORDER BY told->>'sha256'
+      ON CONFLICT DO NOTHING RETURNING id, receipt_sha256, axis
+    )
+    SELECT 'receipt' AS view, NULL::uuid AS id, sha256, NULL AS axis, NULL AS repository, NULL AS path,
+           NULL AS commit, NULL::timestamptz AS committed_at, NULL::timestamptz AS created_at FROM kept
+    UNION ALL SELECT 'receipt_origin', id, receipt_sha256, NULL, repository, path, commit, committed_at,
+           created_at FROM placed
+    UNION ALL SELECT 'image_identity', id, receipt_sha256, axis, NULL, NULL, NULL, NULL, NULL FROM said
+    """
 )
 _LOCK = text(
     "SELECT CASE WHEN shared THEN pg_advisory_xact_lock_shared(:stage, number) "
@@ -63,31 +131,75 @@ def documents(session: Session, *, digests: Iterable[str]) -> dict[str, bytes]:
     return {row.sha256: row.document for row in session.execute(query)}
 
 
-def add_receipt(session: Session, *, receipt: ReceiptRow) -> None:
-    session.add(receipt)
-    session.flush()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A row that is new: of `view`, of the receipt `sha256`; `axis` of an identity, the rest of a place."""
+
+    view: str
+    id: UUID | None
+    sha256: str
+    axis: str | None
+    place: "KeptPlace | None"
 
 
-def find_origin(
-    session: Session, *, sha256: str, repository: str, path: str, commit: str
-) -> ReceiptOrigin | None:
-    query = select(ReceiptOrigin).where(
-        ReceiptOrigin.receipt_sha256 == sha256,
-        ReceiptOrigin.repository == repository,
-        ReceiptOrigin.path == path,
-        ReceiptOrigin.commit == commit,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptPlace:
+    """Where a receipt stood."""
+
+    receipt_sha256: str
+    repository: str
+    path: str
+    commit: str
+    committed_at: datetime | None
+    created_at: datetime
+
+
+def keep(session: Session, *, rows: Sequence[JsonObject], documents: Sequence[bytes], by: str) -> list[Kept]:
+    """Keep documents with their index, places and identities; what is there already is left as it is.
+
+    Args: rows: the columns of a receipt; `origin`: those of its place, or None; `axes`: axis to value and its
+        digest.
+
+    Returns: the rows that are new.
+    """
+    given = {"rows": encode_canonical([*rows]).decode(), "documents": list(documents), "by": by}
+    return [
+        Kept(view=one.view, id=one.id, sha256=one.sha256, axis=one.axis, place=_place(one))
+        for one in session.connection().execute(_KEEP, given)
+    ]
+
+
+def _place(row: Row[Any]) -> KeptPlace | None:
+    if row.view != "receipt_origin":
+        return None
+    return KeptPlace(
+        receipt_sha256=row.sha256,
+        repository=row.repository,
+        path=row.path,
+        commit=row.commit,
+        committed_at=row.committed_at,
+        created_at=row.created_at,
     )
-    return session.scalars(query).one_or_none()
 
 
-def add_origin(session: Session, *, origin: ReceiptOrigin) -> None:
-    session.add(origin)
-    session.flush()
+def places_of(session: Session, *, digests: Iterable[str]) -> list[KeptPlace]:
+    """Where these receipts stood, oldest first."""
+    found = session.connection().execute(_PLACES, {"digests": list(digests)})
+    return [KeptPlace(**row._mapping) for row in found]
 
 
-def origins_of(session: Session, *, digests: Iterable[str]) -> list[ReceiptOrigin]:
-    query = select(ReceiptOrigin).where(ReceiptOrigin.receipt_sha256.in_(list(digests)))
-    return list(session.scalars(query.order_by(ReceiptOrigin.created_at, ReceiptOrigin.id)))
+def around(
+    session: Session, *, keys: Sequence[str], images: Sequence[str]
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """As `under_keys`, and image → receipts that were first to say something of its identity."""
+    asked, found, said = set(keys), dict[str, list[str]](), dict[str, list[str]]()
+    given = {"keys": [*keys], "images": [*images], "most": _MOST_FOUND, "identities": _MOST_IDENTITIES}
+    for sha256, held, image in session.connection().execute(_AROUND, given):
+        if image is None:
+            found.setdefault(sha256, []).extend(asked.intersection(held))
+        else:
+            said.setdefault(image, []).append(sha256)
+    return found, said
 
 
 def under_keys(session: Session, *, keys: Sequence[str]) -> dict[str, list[str]]:
@@ -109,24 +221,10 @@ def keys_of(session: Session, *, digests: Sequence[str]) -> dict[str, list[str]]
     return {row.sha256: row.keys for row in session.execute(query)} if digests else {}
 
 
-def add_identities(
-    session: Session, *, image_config_id: str, axes: dict[str, tuple[str, str]], sha256: str, now: datetime
-) -> list[tuple[UUID, str]]:
-    """Note values (axis to text, digest) nobody gave the image before; id and axis of those that are new."""
-    given = {
-        "axes": list(axes),
-        "texts": [value for value, _ in axes.values()],
-        "digests": [digest for _, digest in axes.values()],
-        "image": image_config_id,
-        "receipt": sha256,
-        "now": now,
-    }
-    return [(one.id, one.axis) for one in session.execute(_IDENTITIES, given)] if axes else []
-
-
-def identities_of(session: Session, *, image_config_id: str) -> list[ImageIdentity]:
-    query = select(ImageIdentity).where(ImageIdentity.image_config_id == image_config_id)
-    return list(session.scalars(query.order_by(ImageIdentity.created_at, ImageIdentity.id).limit(200)))
+def with_two_values(session: Session, *, axes: Sequence[tuple[str, str]]) -> set[str]:
+    """Those of the images (image, axis) that have more than one value on that axis."""
+    given = {"images": [image for image, _ in axes], "axes": [axis for _, axis in axes]}
+    return set(session.connection().execute(_TWO_VALUES, given).scalars())
 
 
 def list_receipts(

@@ -18,7 +18,7 @@ from app.embedded import DatabaseUrls, create_database, drop_database
 from app.receipts import repository as receipts
 from app.receipts.repository import ReceiptFilter
 from app.verdicts import repository as verdicts
-from app.verdicts.repository import VerdictFilter
+from app.verdicts.repository import VerdictFilter, composing
 from app.web.paging import COUNTED, Cursor
 from tests.app.test_list_plans import rows_read
 from tests.bench.evidence_rows import PER_IMAGE, fill
@@ -135,17 +135,19 @@ def test_what_judging_asks(filled: Engine) -> None:
         assert len(receipts.under_keys(session, keys=[image])) == PER_IMAGE
         assert len(receipts.every_under_keys(session, keys=[image, "place:r\np7"])) == PER_IMAGE + 1
         assert receipts.under_keys(session, keys=["failure:nobody", "withdrawn-release:r1"]) == {}
-        receipts.origins_of(session, digests=[own])
-        receipts.identities_of(session, image_config_id=IMAGE)
-        verdicts.currents_of_receipt(session, sha256=own)
+        assert len(receipts.around(session, keys=[image], images=[IMAGE])[0]) == PER_IMAGE
+        receipts.places_of(session, digests=[own])
+        receipts.with_two_values(session, axes=[(IMAGE, "commit")])
+        composing.currents_of_receipts(session, digests=[own])
         verdicts.verdicts_of_receipt(session, sha256=own)
         verdicts.scopes_of_image(session, image_config_id=IMAGE, limit=500)
         verdicts.declarations_about(session, sha256=own)
-        verdicts.standing_cases(
-            session, scope_digest=str(sha256(b"s77")), capability="restore", superseded=False
-        )
+        scope = (str(sha256(b"s77")), "restore")
+        _, cases = composing.scopes_now(session, scopes=[scope], keys=[str(sha256(b"kscope1540"))])
+        assert len(cases) == PER_IMAGE
+        composing.superseded_cases(session, scopes=[scope])
         verdicts.deployable_scopes(session, image_config_id=IMAGE, tp="4", dcp="1")
         verdicts.outdated_receipts(session, ruleset="a" * 64, grade="self-consistent", limit=50)
         verdicts.outdated_scopes(session, ruleset="a" * 64, grade="self-consistent", limit=50)
 
-    assert rows_read(filled, asked) <= 4 * PER_IMAGE
+    assert rows_read(filled, asked) <= 8 * PER_IMAGE

@@ -13,6 +13,7 @@ from app.config import Settings
 from app.core.qualify.ruleset import ruleset_version
 from app.core.qualify.values import Basis
 from app.db.session import Database
+from app.verdicts.repository import composing
 from app.verdicts.service import rejudge
 from tests.app.evidence_documents import IMAGE, OTHER_IMAGE, failure, publication, receipt
 from tests.app.test_receipts import Evidence, evidence  # noqa: F401
@@ -191,3 +192,22 @@ def test_the_command_says_that_there_is_no_database(monkeypatch: pytest.MonkeyPa
     refused = CliRunner().invoke(cli, ["rejudge", "--by", "ada", "--reason", "r"])
     assert refused.exit_code == 2
     assert "127.0.0.1" in refused.stderr
+
+
+def test_one_receipt_that_says_another_thing_is_heard_among_many(
+    evidence: Evidence,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of receipts that say the same a few are looked at; who says something else is, wherever it stands."""
+    monkeypatch.setattr(composing, "MOST_OF_A_SAYING", 2)
+    many = [evidence.append(receipt(profile__load_threads=n))["sha256"] for n in range(5)]
+    (scope,) = evidence.scopes(capability="restore")
+    assert (scope["outcome"], scope["receipts"]) == ("qualified", sorted(many)[:2])
+    weak = receipt(profile__load_threads=9, status="research")
+    evidence.append(weak)
+    (scope,) = evidence.scopes(capability="restore")
+    assert scope["outcome"] == "qualified"
+    wrong = evidence.append(receipt(case__restore_oracle="spark"))["sha256"]
+    (scope,) = evidence.scopes(capability="restore")
+    assert (scope["outcome"], scope["receipts"]) == ("rejected", [wrong])
+    assert "SEMANTIC_ORACLE_MISMATCH" in scope["codes"]

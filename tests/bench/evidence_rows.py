@@ -53,10 +53,10 @@ _STATEMENTS = (
     """
     INSERT INTO verdict_current (subject_key, verdict_id, document_sha256, created_at, kind, receipt_sha256,
                                  composes, capability, scope_digest, image_config_id, tp, dcp, outcome,
-                                 deployable, evidence_grade, deployable_grade, ruleset, terms, words)
+                                 deployable, evidence_grade, deployable_grade, saying, ruleset, terms, words)
     SELECT subject_key, id, document_sha256, created_at, kind, receipt_sha256, kind = 'receipt', capability,
            scope_digest, image_config_id, tp, dcp, outcome, deployable, evidence_grade, deployable_grade,
-           ruleset, ARRAY['code:' || codes[1], 'model:' || target, 'commit:' || substr(source, 8),
+           CASE kind WHEN 'receipt' THEN md5(outcome) ELSE '' END, ruleset, ARRAY['code:' || codes[1], 'model:' || target, 'commit:' || substr(source, 8),
                           'gate:semantic=failed'],
            to_tsvector('simple', image_config_id || ' ' || target || ' ' || outcome)
       FROM verdict

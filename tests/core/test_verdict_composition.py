@@ -3,7 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
-from app.core.qualify.composition import Composed, Receipt, compose
+from app.core.digest import sha256
+from app.core.qualify.composed_document import composed_gates
+from app.core.qualify.composition import (
+    MOST_NAMED,
+    MOST_OF_A_SAYING,
+    Composed,
+    Receipt,
+    compose,
+    saying,
+)
 from app.core.qualify.facts import Capability
 from app.core.qualify.findings import Outcome
 from app.core.qualify.neighbours import Stored, surroundings_of
@@ -251,3 +260,56 @@ def _pointing(digest: str) -> Members:
             "external_restore": {"per_rank": {"base_read_ms": [1.5, 2.5]}},
         },
     }
+
+
+def test_a_few_of_each_saying_decide_as_all_of_them() -> None:
+    """What is left out of a large scope could change nothing that decides, and no code, gate or name."""
+    incomplete, research = made.single_restore(), {**made.single_restore(), "status": "research-only"}
+    del incomplete["case"]["restore_oracle"]
+    attested = receipt(made.single_restore())
+    kinds = [
+        receipt(incomplete),
+        receipt(research),
+        receipt(other(committed_tokens=8192)),
+        replace(attested, verdict=replace(attested.verdict, evidence_grade=Basis.ATTESTED)),
+        replace(attested, verdict=replace(attested.verdict, deployable=True, deployable_reason="")),
+        receipt(wrong()),
+    ]
+    for kept in range(1, len(kinds) + 1):
+        every = sorted(
+            (
+                replace(kinds[number % kept], sha256=sha256(f"{kept}:{number}".encode()))
+                for number in range(MOST_OF_A_SAYING * kept + 40 * kept)
+            ),
+            key=lambda one: one.sha256,
+        )
+        told: dict[str, list[Receipt]] = {}
+        for one in every:
+            told.setdefault(saying(one.verdict), []).append(one)
+        assert len(told) == kept
+        few = sorted(
+            (one for same in told.values() for one in same[:MOST_OF_A_SAYING]), key=lambda one: one.sha256
+        )
+        assert len(few) < len(every)
+        whole, part = composed(*every), composed(*few)
+        for name in ("outcome", "row", "reason", "deployable", "deployable_reason", "evidence_grade"):
+            assert getattr(whole, name) == getattr(part, name), (kept, name)
+        assert {one.name for one in whole.findings} == {one.name for one in part.findings}
+        assert composed_gates(whole, every) == composed_gates(part, few)
+        for name in ("receipts", "beside"):
+            assert getattr(whole, name)[:MOST_NAMED] == getattr(part, name)[:MOST_NAMED]
+            assert (len(getattr(whole, name)) > MOST_NAMED) == (len(getattr(part, name)) > MOST_NAMED)
+
+
+def test_sayings_sort_as_they_decide() -> None:
+    bad, good = receipt(wrong()), receipt(made.single_restore())
+    weak = replace(good.verdict, evidence_grade=Basis.ATTESTED)
+    deployable = replace(good.verdict, deployable=True, deployable_reason="")
+    order = [
+        bad.verdict,
+        deployable,
+        good.verdict,
+        weak,
+        receipt({**made.single_restore(), "status": "research-only"}).verdict,
+    ]
+    assert [saying(one) for one in order] == sorted(saying(one) for one in order)

@@ -18,6 +18,7 @@ from app.core.canonical_json import JsonValue, decode_strict
 from app.core.digest import sha256
 from app.core.errors import CoreError, FormatError, IntegrityError, shown
 from app.core.qualify.around import around
+from app.core.qualify.composition import saying
 from app.core.qualify.drafts import (
     Draft,
     closing_draft,
@@ -269,7 +270,7 @@ class Replay:
                 scope=_scope(draft),
                 outcome=draft.verdict.outcome.value,
                 superseded_by=draft.superseded_by or "",
-                created_at=int(row.text("created_at")),
+                saying=saying(draft.verdict) if composes else "",
                 again=self._may_be_made_again(row, draft),
                 place=row.place,
             )

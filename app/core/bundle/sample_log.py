@@ -17,6 +17,7 @@ from app.core.ledger.leaf import Leaf as LeafText
 from app.core.ledger.leaf import encode_leaf, row_digest
 from app.core.ledger.merkle import leaf_hash
 from app.core.qualify.around import around
+from app.core.qualify.composition import saying
 from app.core.qualify.drafts import Draft, composed_draft, index_columns, receipt_drafts
 from app.core.qualify.facts import Capability
 from app.core.qualify.findings import Outcome
@@ -224,7 +225,7 @@ class SampleLog:
                 scope=(str(draft.verdict.scope.digest()), draft.verdict.capability.value),
                 outcome=draft.verdict.outcome.value,
                 superseded_by=draft.superseded_by or "",
-                created_at=int((cell("created_at", self.now) or ("", "0"))[1]),
+                saying=saying(draft.verdict),
                 again=True,
                 place=-1,
             )

@@ -1,23 +1,20 @@
 """The newest verdict of everything that was judged, and what stands for each scope.
 
-The same order and bounds as `app/verdicts/repository.py`, so that the same verdict over a scope comes out.
+The same order and bounds as the server's (`app/core/qualify/composition.py` says which), so that the same
+verdict over a scope comes out.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from app.core.qualify.composition import Receipt
+from app.core.qualify.composition import MOST_OF_A_SAYING, MOST_SAYINGS, Receipt
 from app.core.qualify.verdict import Verdict
-
-MOST_OF_AN_OUTCOME: Final = 200
-_OUTCOMES: Final = ("unsupported", "rejected", "qualified", "implemented", "research-only", "incomplete")
 
 Scope = tuple[str, str]
 """Digest of a scope, and a capability."""
-_Bucket = tuple[str, bool]
-_Place = tuple[int, str, str]
+_Bucket = tuple[bool, str]
+_Place = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +23,7 @@ class Current:
 
     Attributes:
         composes: it takes part in the verdict of its scope.
+        saying: what it says but for places and values.
         again: it is of our rules, and can be made again.
         place: where its row can be read again.
     """
@@ -39,7 +37,7 @@ class Current:
     scope: Scope
     outcome: str
     superseded_by: str
-    created_at: int
+    saying: str
     again: bool
     place: int
 
@@ -88,11 +86,8 @@ class Standing:
         """What a scope's verdict is made of, by receipt: what nothing supersedes, else what is superseded."""
         buckets = self._scopes.get(scope, {})
         for superseded in (False, True):
-            places = [
-                place
-                for outcome in _OUTCOMES
-                for place in buckets.get((outcome, superseded), [])[:MOST_OF_AN_OUTCOME]
-            ]
+            sayings = sorted(one for one, held in buckets.items() if held and one[0] is superseded)
+            places = [place for one in sayings[:MOST_SAYINGS] for place in buckets[one][:MOST_OF_A_SAYING]]
             if places:
                 found = [self._current[subject_key] for _, _, subject_key in places]
                 return sorted(found, key=lambda one: (one.receipt, one.verdict_id))
@@ -107,8 +102,8 @@ class Standing:
 
 
 def _bucket(current: Current) -> _Bucket:
-    return current.outcome, bool(current.superseded_by)
+    return bool(current.superseded_by), current.saying
 
 
 def _place(current: Current) -> _Place:
-    return current.created_at, current.verdict_id, current.subject_key
+    return current.receipt, current.verdict_id, current.subject_key

@@ -68,7 +68,7 @@ def around(sha256: str, *, others: Known) -> tuple[DocumentFacts, Surroundings]:
     it stood in, the first counts."""
     own = others.placed([sha256])[sha256][0]
     image = known(own.facts.subject.image)
-    found = others.by_key(list(_asked(own)), most=MOST_OF_A_KIND)
+    found = others.by_key(list(asked(own)), most=MOST_OF_A_KIND)
     found |= others.by_key([word("claim", sha256)], most=MOST_CLAIMS)
     config = config_id(image)
     first_said = others.identities(image_config_id=config) if config else ()
@@ -137,7 +137,7 @@ def _ages(places: Sequence[Place]) -> dict[tuple[str, str, str], int]:
     return ages
 
 
-def _asked(own: Stored) -> Iterator[str]:
+def asked(own: Stored) -> Iterator[str]:
     """The keys under which others say something about this one."""
     facts = own.facts
     image, release = known(facts.subject.image), known(facts.lifecycle.release)

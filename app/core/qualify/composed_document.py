@@ -7,13 +7,11 @@ from dataclasses import asdict
 from typing import Final
 
 from app.core.canonical_json import JsonObject, JsonValue
-from app.core.qualify.composition import Composed, Receipt
+from app.core.qualify.composition import MOST_NAMED, Composed, Receipt
 from app.core.qualify.findings import GateResult, GateState
 from app.core.qualify.ruleset import ruleset_version
 from app.core.qualify.verdict_document import finding_document, gate_document
 
-MOST_NAMED: Final = 100
-"""So many receipts are named in one list; a scope may have any number."""
 _TELLING: Final = (
     GateState.FAILED,
     GateState.DEMONSTRATED,

@@ -2,18 +2,31 @@
 
 More passing receipts never outvote one mismatch; supersession is explicit. What was qualified for another
 scope is not looked at: nothing transfers.
+
+A scope may have any number of receipts, and not all of them are looked at. Receipts of one `saying` decide
+alike: of these the first `MOST_OF_A_SAYING` by digest are taken, one more than a verdict names, and what is
+left out could change nothing but a place where a finding stands or a sentence of its document.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from app.core.canonical_json import JsonValue, encode_canonical
+from app.core.digest import sha256
 from app.core.qualify.facts import Capability
 from app.core.qualify.findings import Finding, Outcome, Row
 from app.core.qualify.scope import ScopeKey
 from app.core.qualify.values import Basis
 from app.core.qualify.verdict import SEVERITY, Verdict
 
+MOST_NAMED: Final = 100
+"""So many receipts are named in one list; a scope may have any number."""
+MOST_OF_A_SAYING: Final = MOST_NAMED + 1
+MOST_SAYINGS: Final = 200
+"""So many sayings of one scope are looked at, in the order in which they decide; rules know fewer."""
 _NEGATIVE = (Outcome.UNSUPPORTED, Outcome.REJECTED)
+_FIRST = (*_NEGATIVE, *(one for one in reversed(SEVERITY) if one not in _NEGATIVE))
 _GRADES = (None, Basis.ATTESTED, Basis.SELF_CONSISTENT, Basis.DEMONSTRATED)
 
 
@@ -46,6 +59,23 @@ class Composed:
     receipts: tuple[str, ...]
     beside: tuple[str, ...]
     superseded: tuple[str, ...]
+
+
+def saying(verdict: Verdict) -> str:
+    """What a verdict says but for places and values: two of one saying decide alike about their scope.
+
+    Sayings sort as they decide: by outcome, grade and whether it is deployable, then by a digest of the row,
+    the findings by name and the gates. Lower-case digits and letters only, so that every collation agrees.
+    """
+    outcome = _FIRST.index(verdict.outcome)
+    grade = len(_GRADES) - 1 - _GRADES.index(verdict.evidence_grade)
+    gates: list[JsonValue] = [
+        [one.gate.value, one.state.value, one.basis.value if one.basis else None, one.needed]
+        for one in verdict.gates
+    ]
+    names: list[JsonValue] = sorted({one.name for one in verdict.findings})  # type: ignore[assignment]
+    told = encode_canonical([int(verdict.row), verdict.deployable_reason, names, gates])
+    return f"{outcome}{grade}{int(not verdict.deployable)}{sha256(told)[:29]}"
 
 
 def compose(

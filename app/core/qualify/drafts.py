@@ -17,8 +17,8 @@ from app.core.canonical_json import (
 )
 from app.core.digest import Digest, sha256
 from app.core.errors import FormatError, shown
-from app.core.qualify.composed_document import MOST_NAMED, composed_document, composed_gates
-from app.core.qualify.composition import Composed, Receipt, compose
+from app.core.qualify.composed_document import composed_document, composed_gates
+from app.core.qualify.composition import MOST_NAMED, Composed, Receipt, compose
 from app.core.qualify.facts import Capability, DocumentFacts
 from app.core.qualify.findings import GateResult, Outcome, Row
 from app.core.qualify.keys import config_id, index_text

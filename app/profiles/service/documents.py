@@ -22,7 +22,7 @@ from app.profiles.service.keys import document_keys
 from app.profiles.service.reading import StoredDocument, stored_document, stored_receipt
 from app.profiles.service.secrets import check_no_secret
 from app.profiles.service.titles import title_of
-from app.receipts.service import Origin
+from app.receipts.service import Origin, get_receipt
 from app.receipts.service.locks import lock_subjects
 from app.receipts.service.stored import facts_of_bytes
 from app.verdicts.service.submit import submit
@@ -122,7 +122,7 @@ def add_document(
     """
     if is_evidence(document):
         return _submit(session, raw=raw, place=place, by=by, grade=grade)
-    lock_subjects(session, sha256_of_receipt=document.sha256, keys=())
+    lock_subjects(session, digests=[document.sha256], keys=())
     now = database_time(session)
     row = repository.get_document(session, sha256=document.sha256)
     created = row is None
@@ -149,8 +149,8 @@ def _submit(session: Session, *, raw: bytes, place: Place | None, by: str, grade
     except DocumentError as error:
         raise refusal(error) from None
     made = submit(session, raw=raw, facts=facts, origin=origin, by=by, grade=grade)
-    session.refresh(made.receipt, attribute_names=["origins"])
-    return Added(document=stored_receipt(made.receipt), created=made.created, changed=len(made.changed))
+    receipt = get_receipt(session, sha256=made.sha256)
+    return Added(document=stored_receipt(receipt), created=made.created, changed=len(made.changed))
 
 
 def _row(

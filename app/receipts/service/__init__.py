@@ -6,8 +6,8 @@ stored      receipts as the rules take them
 reading     one receipt, lists
 """
 
-from app.receipts.repository import ReceiptFilter
-from app.receipts.service.append import Appended, Origin, append_receipt
+from app.receipts.repository import KeptPlace, ReceiptFilter
+from app.receipts.service.append import Appended, Origin, Submission, append_receipts
 from app.receipts.service.reading import (
     count_receipts,
     documents,
@@ -21,9 +21,11 @@ from app.receipts.service.reading import (
 
 __all__ = [
     "Appended",
+    "KeptPlace",
     "Origin",
     "ReceiptFilter",
-    "append_receipt",
+    "Submission",
+    "append_receipts",
     "count_receipts",
     "documents",
     "get_receipt",

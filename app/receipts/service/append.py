@@ -1,25 +1,24 @@
-"""A document is kept: its bytes, an index over them, where it stood."""
+"""Documents are kept: their bytes, an index over them, where they stood."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from app.core.canonical_json import JsonObject
 from app.core.digest import sha256
 from app.core.qualify.facts import DocumentFacts
 from app.core.qualify.keys import (
-    config_id,
     identity_axes,
     index_text,
-    known,
     origin_keys,
     receipt_columns,
     receipt_keys,
 )
-from app.db.session import database_time
 from app.ledger import service as ledger
-from app.models import ReceiptOrigin, ReceiptRow
 from app.receipts import repository
+from app.receipts.repository import Kept, KeptPlace
 from app.receipts.service.locks import lock_subjects
 
 
@@ -34,99 +33,125 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A document that comes in: ``facts`` were read from ``raw``."""
+
+    raw: bytes
+    facts: DocumentFacts
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
     """What became of submitted bytes.
 
     Attributes:
         created: the bytes are new.
-        placed: they are new at this place.
+        place: where they stood, if they are new there.
         new_axes: axes on which their image got a value it did not have.
     """
 
-    receipt: ReceiptRow
     facts: DocumentFacts
     created: bool
-    placed: bool
+    place: KeptPlace | None
     new_axes: tuple[str, ...]
     keys: tuple[str, ...]
 
-
-def append_receipt(
-    session: Session, *, raw: bytes, facts: DocumentFacts, origin: Origin | None, by: str
-) -> Appended:
-    """Keep a document under its SHA-256; the same bytes again are the same row. Holds the locks of what it
-    speaks about."""
-    keys = receipt_keys(facts)
-    placed_keys = [] if origin is None else origin_keys(facts, repository=origin.repository, path=origin.path)
-    lock_subjects(session, sha256_of_receipt=facts.sha256, keys=(*keys, *placed_keys))
-    now = database_time(session)
-    receipt = repository.get_receipt(session, sha256=facts.sha256)
-    created = receipt is None
-    if receipt is None:
-        receipt = ReceiptRow(**receipt_columns(facts), document=raw, created_at=now, created_by=by)
-        repository.add_receipt(session, receipt=receipt)
-    rows: dict[str, list[ledger.RowKey]] = {"receipt": [receipt]} if created else {}
-    place = _place(session, facts=facts, origin=origin, keys=placed_keys, by=by, now=now)
-    if place is not None:
-        rows["receipt_origin"] = [place]
-    axes = _identities(session, facts=facts, now=now) if created else []
-    if axes:
-        rows["image_identity"] = [identity for identity, _ in axes]
-    if rows:
-        ledger.record(session, kind="receipt-appended", by=by, rows=rows, facts={"receipt": facts.sha256})
-    return Appended(
-        receipt=receipt,
-        facts=facts,
-        created=created,
-        placed=place is not None,
-        new_axes=tuple(axis for _, axis in axes),
-        keys=(*(keys if created else ()), *(placed_keys if place is not None else ())),
-    )
+    @property
+    def is_new(self) -> bool:
+        """Whether anything about them has to be judged."""
+        return self.created or self.place is not None
 
 
-def _place(
-    session: Session,
-    *,
-    facts: DocumentFacts,
-    origin: Origin | None,
-    keys: list[str],
-    by: str,
-    now: datetime,
-) -> ReceiptOrigin | None:
-    """The row of a place that is new for these bytes."""
-    if origin is None:
-        return None
-    known_place = repository.find_origin(
+def append_receipts(session: Session, *, submissions: Sequence[Submission], by: str) -> list[Appended]:
+    """Keep documents under their SHA-256; the same bytes again are the same row. Holds the locks of what they
+    speak about."""
+    keys = [receipt_keys(one.facts) for one in submissions]
+    placed_keys = [_place_keys(one) for one in submissions]
+    lock_subjects(
         session,
-        sha256=facts.sha256,
-        repository=origin.repository,
-        path=origin.path,
-        commit=origin.commit,
+        digests=[one.facts.sha256 for one in submissions],
+        keys=[key for many in (*keys, *placed_keys) for key in many],
     )
-    if known_place is not None:
-        return None
-    row = ReceiptOrigin(
-        receipt_sha256=facts.sha256,
-        repository=origin.repository,
-        path=origin.path,
-        commit=origin.commit,
-        committed_at=origin.committed_at,
-        keys=keys,
-        created_at=now,
-        created_by=by,
+    kept = repository.keep(
+        session,
+        rows=[_columns(one, keys=under) for one, under in zip(submissions, placed_keys, strict=True)],
+        documents=[one.raw for one in submissions],
+        by=by,
     )
-    repository.add_origin(session, origin=row)
-    return row
+    if kept:
+        _record(session, kept=kept, by=by)
+    return _appended(submissions, kept, keys=keys, placed_keys=placed_keys)
 
 
-def _identities(session: Session, *, facts: DocumentFacts, now: datetime) -> list[tuple[ledger.RowKey, str]]:
-    """What the document says of its image's identity, where nobody said it before."""
-    image = config_id(known(facts.subject.image))
-    if image is None:
+def _place_keys(one: Submission) -> list[str]:
+    origin = one.origin
+    if origin is None:
         return []
-    said = {
-        axis: (index_text(value), str(sha256(value.encode()))) for axis, value in identity_axes(facts).items()
+    return origin_keys(one.facts, repository=origin.repository, path=origin.path)
+
+
+def _columns(one: Submission, *, keys: list[str]) -> JsonObject:
+    """The row of a document, of its place, and what it says of its image's identity."""
+    origin, columns = one.origin, receipt_columns(one.facts)
+    place: JsonObject | None = None
+    if origin is not None:
+        place = {
+            "repository": origin.repository,
+            "path": origin.path,
+            "commit": origin.commit,
+            "committed_at": origin.committed_at.isoformat() if origin.committed_at else None,
+            "keys": [*keys],
+        }
+    axes: JsonObject = {
+        axis: [index_text(value), str(sha256(value.encode()))]
+        for axis, value in (identity_axes(one.facts) if columns["image_config_id"] else {}).items()
     }
-    return [
-        *repository.add_identities(session, image_config_id=image, axes=said, sha256=facts.sha256, now=now)
-    ]
+    return {**columns, "origin": place, "axes": axes}
+
+
+def _record(session: Session, *, kept: Sequence[Kept], by: str) -> None:
+    rows: dict[str, list[ledger.RowKey]] = {}
+    for one in kept:
+        rows.setdefault(one.view, []).append(one.id or one.sha256)
+    digests = sorted({one.sha256 for one in kept})
+    facts: JsonObject = {"receipt": digests[0]} if len(digests) == 1 else {"receipts": len(digests)}
+    ledger.record(session, kind="receipt-appended", by=by, rows=rows, facts=facts)
+
+
+def _appended(
+    submissions: Sequence[Submission],
+    kept: Sequence[Kept],
+    *,
+    keys: Sequence[Sequence[str]],
+    placed_keys: Sequence[Sequence[str]],
+) -> list[Appended]:
+    """What became of each; of the same bytes twice the first are the new ones."""
+    created = {one.sha256 for one in kept if one.view == "receipt"}
+    places = {_where(one.place): one.place for one in kept if one.place is not None}
+    axes: dict[str, list[str]] = {}
+    for one in kept:
+        if one.axis is not None:
+            axes.setdefault(one.sha256, []).append(one.axis)
+    found = []
+    for given, said, under in zip(submissions, keys, placed_keys, strict=True):
+        digest, origin = given.facts.sha256, given.origin
+        place = None
+        if origin is not None:
+            place = places.pop((digest, origin.repository, origin.path, origin.commit), None)
+        is_created = digest in created
+        created.discard(digest)
+        found.append(
+            Appended(
+                facts=given.facts,
+                created=is_created,
+                place=place,
+                new_axes=tuple(axes.get(digest, ())) if is_created else (),
+                keys=(*(said if is_created else ()), *(under if place is not None else ())),
+            )
+        )
+    return found
+
+
+def _where(place: KeptPlace) -> tuple[str, str, str, str]:
+    return place.receipt_sha256, place.repository, place.path, place.commit

@@ -24,7 +24,7 @@ class Stage(IntEnum):
 
 
 # Who needs more locks than this takes the whole stage: PostgreSQL's lock table is small.
-MOST_LOCKS: Final = 64
+MOST_LOCKS: Final = 128
 _WHOLE_STAGE: Final = 0
 
 # Role → what is locked, and whether two of the role may go side by side.
@@ -48,9 +48,9 @@ _SUBJECTS: Final = {
 }
 
 
-def lock_subjects(session: Session, *, sha256_of_receipt: str, keys: Iterable[str]) -> None:
-    """Hold everything that a receipt with these keys speaks about."""
-    wanted = {f"receipt:{sha256_of_receipt}": False}
+def lock_subjects(session: Session, *, digests: Iterable[str], keys: Iterable[str]) -> None:
+    """Hold these receipts' digests and everything that receipts with these keys speak about."""
+    wanted = {f"receipt:{digest}": False for digest in digests}
     for key in keys:
         role, _, value = key.partition(":")
         if role in _SUBJECTS:
@@ -61,7 +61,8 @@ def lock_subjects(session: Session, *, sha256_of_receipt: str, keys: Iterable[st
 
 
 def lock_receipts(session: Session, *, digests: Iterable[str]) -> None:
-    """Hold the receipts whose verdicts are about to be made."""
+    """Hold the receipts whose verdicts are about to be made; one that this transaction has written is nobody
+    else's yet, and needs none."""
     _lock(session, stage=Stage.RECEIPT, wanted=dict.fromkeys(digests, False))
 
 
@@ -71,6 +72,8 @@ def lock_scopes(session: Session, *, scopes: Iterable[tuple[str, str]]) -> None:
 
 
 def _lock(session: Session, *, stage: Stage, wanted: dict[str, bool]) -> None:
+    if not wanted:
+        return
     if len(wanted) > MOST_LOCKS:
         repository.lock(session, stage=stage, names=[(_WHOLE_STAGE, False)])
         return

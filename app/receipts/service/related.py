@@ -1,31 +1,43 @@
 """Receipts that bear on each other, found by their keys (`app/core/qualify/keys.py`)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy.orm import Session
 
-from app.core.qualify.around import placed_at
-from app.core.qualify.neighbours import Stored
 from app.receipts import repository
-from app.receipts.service.stored import facts_of
+from app.receipts.repository import KeptPlace
 
 
-def placed(session: Session, *, digests: Iterable[str]) -> dict[str, tuple[Stored, ...]]:
-    """These receipts as the rules take them: each once per place it stood in."""
-    wanted = list(digests)
-    if not wanted:
-        return {}
-    facts = facts_of(session, digests=wanted)
-    own = repository.origins_of(session, digests=wanted)
-    return placed_at(facts, places=own)
+def around(
+    session: Session, *, keys: Sequence[str], images: Sequence[str]
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Receipts under these keys, by key and in the order of their digests, and those that were first to give
+    one of these images a value on an axis of its identity, by image: in one question."""
+    if not keys and not images:
+        return {}, {}
+    found, said = repository.around(session, keys=keys, images=images)
+    return _by_key(found), {image: list(dict.fromkeys(digests)) for image, digests in said.items()}
+
+
+def _by_key(found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    per_key: dict[str, list[str]] = {}
+    for sha256, carried in sorted(found.items()):
+        for key in set(carried):
+            per_key.setdefault(key, []).append(sha256)
+    return per_key
+
+
+def places_of(session: Session, *, digests: Sequence[str]) -> dict[str, list[KeptPlace]]:
+    """Where these receipts stood, oldest first, by receipt; each is there."""
+    placed: dict[str, list[KeptPlace]] = {sha256: [] for sha256 in digests}
+    for place in repository.places_of(session, digests=digests) if digests else ():
+        placed[place.receipt_sha256].append(place)
+    return placed
 
 
 def by_key(session: Session, *, keys: Sequence[str], most: int) -> set[str]:
     """Receipts that carry one of the keys: of each key the first `most` by digest."""
-    per_key: dict[str, list[str]] = {}
-    for sha256, carried in sorted(repository.under_keys(session, keys=keys).items()):
-        for key in set(carried):
-            per_key.setdefault(key, []).append(sha256)
+    per_key = _by_key(repository.under_keys(session, keys=keys))
     return {sha256 for found in per_key.values() for sha256 in found[:most]}
 
 
@@ -44,18 +56,10 @@ def carried(session: Session, *, keys: Sequence[str]) -> set[str]:
     return {key for found in repository.under_keys(session, keys=keys).values() for key in found}
 
 
-def identities(session: Session, *, image_config_id: str) -> list[str]:
-    """The receipts that were first to give the image a value on an axis of its identity."""
-    rows = repository.identities_of(session, image_config_id=image_config_id)
-    return list(dict.fromkeys(row.receipt_sha256 for row in rows))
-
-
-def identity_values(session: Session, *, image_config_id: str) -> dict[str, int]:
-    """How many values were given the image, by axis."""
-    counted: dict[str, int] = {}
-    for row in repository.identities_of(session, image_config_id=image_config_id):
-        counted[row.axis] = counted.get(row.axis, 0) + 1
-    return counted
+def with_two_values(session: Session, *, axes: Iterable[tuple[str, str]]) -> set[str]:
+    """Those of the images that were given more than one value on one of these axes (image, axis)."""
+    wanted = sorted(set(axes))
+    return repository.with_two_values(session, axes=wanted) if wanted else set()
 
 
 def keys_of(session: Session, *, digests: Iterable[str]) -> dict[str, list[str]]:

@@ -104,9 +104,9 @@ def append_receipt(
     response.status_code = 201 if made.created else 200
     response.headers["Location"] = f"/api/v1/receipts/{facts.sha256}"
     verdicts = current.verdicts_of_receipt(session, sha256=facts.sha256)
-    session.refresh(made.receipt, attribute_names=["origins"])
+    receipt = receipts.get_receipt(session, sha256=facts.sha256)
     return AppendedReceipt(
-        **ReceiptSummary.model_validate(made.receipt).model_dump(),
+        **ReceiptSummary.model_validate(receipt).model_dump(),
         verdicts=[VerdictSummary.model_validate(row) for row in verdicts],
         changed=len(made.changed),
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, TextClause, exists, func, or_, select, text, tuple_
@@ -12,32 +12,6 @@ from sqlalchemy.orm import Session, aliased, defer, joinedload
 
 from app.models import DeclarationRow, VerdictCurrent, VerdictRow
 from app.web.paging import Cursor, Total, count_rows
-
-# Of each outcome so many receipts of a scope are looked at when its verdict is made.
-MOST_OF_AN_OUTCOME: Final = 200
-_OUTCOMES: Final = ("unsupported", "rejected", "qualified", "implemented", "research-only", "incomplete")
-# As text: building these costs more than asking them, and every receipt asks them.
-_STANDING: Final = text(
-    """
-    SELECT one.verdict_id, one.receipt_sha256, one.superseded_by
-      FROM unnest(CAST(:outcomes AS text[])) AS wanted (outcome)
-     CROSS JOIN LATERAL (
-           SELECT verdict_id, receipt_sha256, superseded_by
-             FROM verdict_current
-            WHERE composes AND scope_digest = :scope AND capability = :capability
-              AND outcome = wanted.outcome AND (superseded_by IS NOT NULL) = :superseded
-            ORDER BY created_at
-            LIMIT :most) AS one
-     ORDER BY one.receipt_sha256, one.verdict_id
-    """
-)
-_KEPT: Final = tuple(column.name for column in VerdictCurrent.__table__.columns)
-_NEWEST: Final = text(
-    f"INSERT INTO verdict_current ({', '.join(_KEPT)}) VALUES ("
-    + ", ".join("to_tsvector('simple', :words)" if name == "words" else f":{name}" for name in _KEPT)
-    + ") ON CONFLICT (subject_key) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in _KEPT if name != "subject_key")
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,48 +36,10 @@ class VerdictFilter:
     search: tuple[str, ...] = ()
 
 
-def currents_of_receipt(session: Session, *, sha256: str) -> dict[str, VerdictCurrent]:
-    """Key → the newest verdict about the receipt or a case of it."""
-    query = select(VerdictCurrent).where(VerdictCurrent.receipt_sha256 == sha256)
-    query = query.execution_options(populate_existing=True)
-    return {row.subject_key: row for row in session.scalars(query)}
-
-
 def currents(session: Session, *, keys: Iterable[str]) -> dict[str, VerdictCurrent]:
     query = select(VerdictCurrent).where(VerdictCurrent.subject_key.in_(list(keys)))
     query = query.execution_options(populate_existing=True)
     return {row.subject_key: row for row in session.scalars(query)}
-
-
-def document_of(session: Session, *, verdict_id: UUID) -> bytes:
-    query = select(VerdictRow.document).where(VerdictRow.id == verdict_id)
-    return bytes(session.scalars(query).one())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandingCase:
-    """A newest verdict that takes part in the verdict of its scope."""
-
-    verdict_id: UUID
-    receipt: str
-    superseded_by: str | None
-
-
-def standing_cases(
-    session: Session, *, scope_digest: str, capability: str, superseded: bool
-) -> list[StandingCase]:
-    """What takes part in a scope's verdict, by receipt; of each outcome the first `MOST_OF_AN_OUTCOME`."""
-    given = {
-        "outcomes": list(_OUTCOMES),
-        "scope": scope_digest,
-        "capability": capability,
-        "superseded": superseded,
-        "most": MOST_OF_AN_OUTCOME,
-    }
-    return [
-        StandingCase(verdict_id=row.verdict_id, receipt=row.receipt_sha256, superseded_by=row.superseded_by)
-        for row in session.execute(_STANDING, given)
-    ]
 
 
 def documents_of(session: Session, *, verdict_ids: Sequence[UUID]) -> dict[UUID, bytes]:
@@ -111,11 +47,10 @@ def documents_of(session: Session, *, verdict_ids: Sequence[UUID]) -> dict[UUID,
     return {row.id: bytes(row.document) for row in session.execute(query)}
 
 
-def add_verdicts(session: Session, *, rows: Sequence[VerdictRow], current: Sequence[dict[str, Any]]) -> None:
-    """Add rows and have them be the newest of their keys."""
-    session.add_all(rows)
-    session.flush()
-    session.execute(_NEWEST, list(current))
+def many_verdicts(session: Session, *, verdict_ids: Sequence[UUID]) -> dict[UUID, VerdictRow]:
+    """These verdicts, without their documents."""
+    query = select(VerdictRow).where(VerdictRow.id.in_(verdict_ids)).options(defer(VerdictRow.document))
+    return {row.id: row for row in session.scalars(query)} if verdict_ids else {}
 
 
 def get_verdict(session: Session, *, verdict_id: UUID) -> VerdictRow | None:

@@ -39,4 +39,6 @@ def declare(
         facts={"receipts": [*wanted], "capability": capability.value},
     )
     cause = Cause(what="declared", detail=f"{by} declared: {reason}", by=by)
-    return row, judge_receipts(session, digests=wanted, cause=cause, grade=grade)
+    made = judge_receipts(session, digests=wanted, cause=cause, grade=grade)
+    changed = repository.many_verdicts(session, verdict_ids=[one.id for one in made])
+    return row, [changed[one.id] for one in made]

@@ -1,6 +1,9 @@
 """Receipts judged, then the scopes they take part in: new rows where something changed, old ones stay."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
 
@@ -11,53 +14,76 @@ from app.core.qualify.drafts import composed_draft, receipt_drafts
 from app.core.qualify.facts import Capability
 from app.core.qualify.ruleset import ruleset_version
 from app.core.qualify.values import Basis
-from app.db.session import database_time
+from app.core.qualify.verdict import Verdict
 from app.ledger import service as ledger
-from app.models import VerdictCurrent, VerdictRow
+from app.receipts.service import Appended
 from app.receipts.service.locks import lock_receipts, lock_scopes
-from app.verdicts import repository
+from app.verdicts.repository import composing
+from app.verdicts.repository.composing import Newest, StandingCase
 from app.verdicts.service import rows
 from app.verdicts.service.rows import Cause, Draft
 from app.verdicts.service.stored import keep_verdict, verdicts_by_id
-from app.verdicts.service.surroundings import around
+from app.verdicts.service.surroundings import Around
 
 Scope = tuple[str, str]
 """Digest of a scope, and a capability."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A verdict that is new: its row, and what it says."""
+
+    id: UUID
+    kind: str
+    receipt: str | None
+    verdict: Verdict
+
+
 def judge_receipts(
-    session: Session, *, digests: Sequence[str], cause: Cause, grade: Basis
-) -> list[VerdictRow]:
+    session: Session,
+    *,
+    digests: Sequence[str],
+    cause: Cause,
+    grade: Basis,
+    causes: Mapping[str, Cause] = MappingProxyType({}),
+    new: Sequence[Appended] = (),
+) -> list[Made]:
     """Judge these receipts and every scope they take or took part in.
+
+    Args:
+        causes: those of single receipts; the rest, scopes among them, are judged because of `cause`.
+        new: what this transaction has just written.
 
     Returns: the rows that are new; none where nothing changed.
     """
-    lock_receipts(session, digests=digests)
-    scopes: set[Scope] = set()
-    written: list[VerdictRow] = []
-    for digest in sorted(set(digests)):
-        facts, surroundings = around(session, sha256=digest)
-        drafts = list(receipt_drafts(facts, surroundings, grade=grade))
-        before = repository.currents_of_receipt(session, sha256=digest)
-        scopes |= _scopes(before.values()) | _composed(drafts)
-        drafts += _vanished(session, before, drafts, grade=grade)
-        written += _write(session, drafts=drafts, before=before, cause=cause)
+    wanted = sorted(set(digests))
+    created = {one.facts.sha256 for one in new if one.created}
+    known = [one for one in wanted if one not in created]
+    lock_receipts(session, digests=known)
+    others = Around(session, digests=wanted, new=new)
+    before = composing.currents_of_receipts(session, digests=known) if known else {}
+    scopes = {_scope(one) for one in before.values() if one.composes}
+    drafts: list[Draft] = []
+    for digest in wanted:
+        facts, surroundings = others.of(digest)
+        own = list(receipt_drafts(facts, surroundings, grade=grade))
+        scopes |= _composed(own)
+        drafts += own
+    drafts += _vanished(session, before, drafts, grade=grade)
+    written = _write(session, drafts=drafts, before=before, cause=cause, causes=causes)
     return written + judge_scopes(session, scopes=scopes, cause=cause, grade=grade)
 
 
-def judge_scopes(
-    session: Session, *, scopes: Iterable[Scope], cause: Cause, grade: Basis
-) -> list[VerdictRow]:
+def judge_scopes(session: Session, *, scopes: Iterable[Scope], cause: Cause, grade: Basis) -> list[Made]:
     """Make the verdict of each scope from those of its receipts."""
     wanted = sorted(set(scopes))
     if not wanted:
         return []
     lock_scopes(session, scopes=wanted)
-    keys = {scope: rows.subject_key("scope", of=scope[0], capability=scope[1]) for scope in wanted}
-    before = repository.currents(session, keys=keys.values())
+    keys = {scope: str(rows.subject_key("scope", of=scope[0], capability=scope[1])) for scope in wanted}
+    before, standing = composing.scopes_now(session, scopes=wanted, keys=[keys[one] for one in wanted])
     drafts: list[Draft] = []
-    for scope in wanted:
-        draft = _scope_draft(session, scope, grade=grade)
+    for scope, draft in _scope_drafts(session, wanted, standing, grade=grade):
         last = before.get(keys[scope])
         if draft is None and last is not None:
             draft = _closing(session, last, grade=grade)
@@ -66,41 +92,41 @@ def judge_scopes(
     return _write(session, drafts=drafts, before=before, cause=cause)
 
 
-def _scope_draft(session: Session, scope: Scope, *, grade: Basis) -> Draft | None:
-    digest, capability = scope
-    for superseded in (False, True):
-        found = repository.standing_cases(
-            session, scope_digest=digest, capability=capability, superseded=superseded
+def _scope_drafts(
+    session: Session, scopes: Sequence[Scope], standing: Sequence[StandingCase], *, grade: Basis
+) -> Iterator[tuple[Scope, Draft | None]]:
+    """What each scope's receipts come to; where none of them stands, those that are superseded."""
+    by_scope = _composing(session, standing)
+    bare = [one for one in scopes if one not in by_scope]
+    if bare:
+        by_scope |= _composing(session, composing.superseded_cases(session, scopes=bare))
+    for scope in scopes:
+        receipts = by_scope.get(scope)
+        capability = Capability(scope[1])
+        draft = None if receipts is None else composed_draft(receipts, capability=capability, grade=grade)
+        yield scope, draft
+
+
+def _composing(session: Session, standing: Sequence[StandingCase]) -> dict[Scope, list[Receipt]]:
+    known = verdicts_by_id(session, verdict_ids=[one.verdict_id for one in standing])
+    found: dict[Scope, list[Receipt]] = {}
+    for one in standing:
+        receipt = Receipt(
+            sha256=one.receipt, verdict=known[one.verdict_id], superseded_by=one.superseded_by or ""
         )
-        if found:
-            known = verdicts_by_id(session, verdict_ids=[one.verdict_id for one in found])
-            receipts = [
-                Receipt(
-                    sha256=one.receipt,
-                    verdict=known[one.verdict_id],
-                    superseded_by=one.superseded_by or "",
-                )
-                for one in found
-            ]
-            draft = composed_draft(receipts, capability=Capability(capability), grade=grade)
-            if draft is not None:
-                return draft
-    return None
+        found.setdefault(one.scope, []).append(receipt)
+    return found
 
 
 def _vanished(
-    session: Session,
-    before: dict[str, VerdictCurrent],
-    drafts: Sequence[Draft],
-    *,
-    grade: Basis,
+    session: Session, before: Mapping[str, Newest], drafts: Sequence[Draft], *, grade: Basis
 ) -> list[Draft]:
     """What was judged and is no case any more."""
-    kept = {draft.subject_key for draft in drafts}
+    kept = {str(draft.subject_key) for draft in drafts}
     return [_closing(session, one, grade=grade) for key, one in before.items() if key not in kept]
 
 
-def _closing(session: Session, last: VerdictCurrent, *, grade: Basis) -> Draft:
+def _closing(session: Session, last: Newest, *, grade: Basis) -> Draft:
     return rows.closing_draft(
         verdicts_by_id(session, verdict_ids=[last.verdict_id])[last.verdict_id],
         kind=last.kind,
@@ -111,33 +137,47 @@ def _closing(session: Session, last: VerdictCurrent, *, grade: Basis) -> Draft:
 
 
 def _write(
-    session: Session, *, drafts: Sequence[Draft], before: dict[str, VerdictCurrent], cause: Cause
-) -> list[VerdictRow]:
-    changed = [
-        draft
-        for draft in drafts
-        if draft.subject_key not in before
-        or before[draft.subject_key].document_sha256 != sha256(draft.document)
-    ]
+    session: Session,
+    *,
+    drafts: Sequence[Draft],
+    before: Mapping[str, Newest],
+    cause: Cause,
+    causes: Mapping[str, Cause] = MappingProxyType({}),
+) -> list[Made]:
+    by_key = {str(draft.subject_key): draft for draft in drafts}
+    changed = {
+        key: draft
+        for key, draft in by_key.items()
+        if key not in before or before[key].document_sha256 != sha256(draft.document)
+    }
     if not changed:
         return []
-    now = database_time(session)
-    written = []
-    for draft in changed:
-        last = before.get(draft.subject_key)
-        previous = None if last is None else last.verdict_id
-        written.append(rows.row_of(draft, cause=cause, previous_id=previous, now=now))
-    current = [rows.current_values(draft, row) for draft, row in zip(changed, written, strict=True)]
-    repository.add_verdicts(session, rows=written, current=current)
-    for draft, row in zip(changed, written, strict=True):
-        keep_verdict(row.id, draft.verdict)
+    columns, made = [], []
+    for key, draft in changed.items():
+        one = Made(id=uuid4(), kind=draft.kind, receipt=draft.receipt, verdict=draft.verdict)
+        last = before.get(key)
+        columns.append(
+            rows.row_of(
+                draft,
+                cause=causes.get(draft.receipt or "", cause),
+                previous_id=None if last is None else last.verdict_id,
+                verdict_id=one.id,
+            )
+        )
+        made.append(one)
+    documents = [draft.document for draft in changed.values()]
+    composing.add_verdicts(session, rows=columns, documents=documents)
+    for one in made:
+        keep_verdict(one.id, one.verdict)
     facts: JsonObject = {"cause": cause.what, **({"receipt": cause.receipt} if cause.receipt else {})}
-    ledger.record(session, kind="verdicts-made", by=cause.by, rows={"verdict": written}, facts=facts)
-    return written
+    ledger.record(
+        session, kind="verdicts-made", by=cause.by, rows={"verdict": [one.id for one in made]}, facts=facts
+    )
+    return made
 
 
-def _scopes(before: Iterable[VerdictCurrent]) -> set[Scope]:
-    return {(one.scope_digest, one.capability) for one in before if one.composes}
+def _scope(one: Newest) -> Scope:
+    return one.scope_digest, one.capability
 
 
 def _composed(drafts: Iterable[Draft]) -> set[Scope]:

@@ -1,17 +1,19 @@
 """Verdicts of the core as rows: the document in canonical JSON, and an index over it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
-from uuid import UUID, uuid4
+from typing import Final
+from uuid import UUID
 
+from app.core.canonical_json import JsonObject, JsonValue
+from app.core.qualify.composition import saying
 from app.core.qualify.drafts import Draft as Draft
 from app.core.qualify.drafts import closing_draft as closing_draft
 from app.core.qualify.drafts import index_columns
 from app.core.qualify.drafts import subject_key as subject_key
 from app.core.qualify.keys import index_text
-from app.models import VerdictRow
+
+_APART: Final = str.maketrans("/-_:", "    ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,44 +26,23 @@ class Cause:
     receipt: str | None = None
 
 
-def row_of(draft: Draft, *, cause: Cause, previous_id: UUID | None, now: datetime) -> VerdictRow:
-    """The row of a draft."""
-    return VerdictRow(
-        id=uuid4(),
-        **index_columns(draft),
-        document=draft.document,
-        previous_id=previous_id,
-        cause=cause.what,
-        cause_detail=index_text(cause.detail, limit=500),
-        cause_receipt=cause.receipt,
-        created_at=now,
-        created_by=cause.by,
-    )
-
-
-def current_values(draft: Draft, row: VerdictRow) -> dict[str, Any]:
-    """What lists are filtered by, of the newest row of a key."""
+def row_of(draft: Draft, *, cause: Cause, previous_id: UUID | None, verdict_id: UUID) -> JsonObject:
+    """The columns of a draft's row and of its line in the lists, but for the document's bytes."""
+    columns = index_columns(draft)
+    said = {name: value for name, value in columns.items() if isinstance(value, str)}
+    codes = [str(code) for code in _list(columns["finding_codes"])]
     return {
-        "subject_key": row.subject_key,
-        "verdict_id": row.id,
-        "document_sha256": row.document_sha256,
-        "created_at": row.created_at,
-        "kind": row.kind,
-        "receipt_sha256": row.receipt_sha256,
+        **columns,
+        "id": str(verdict_id),
+        "previous_id": None if previous_id is None else str(previous_id),
+        "cause": cause.what,
+        "cause_detail": index_text(cause.detail, limit=500),
+        "cause_receipt": cause.receipt,
+        "created_by": cause.by,
         "composes": draft.composes,
-        "capability": row.capability,
-        "scope_digest": row.scope_digest,
-        "image_config_id": row.image_config_id,
-        "tp": row.tp,
-        "dcp": row.dcp,
-        "outcome": row.outcome,
-        "deployable": row.deployable,
-        "evidence_grade": row.evidence_grade,
-        "deployable_grade": row.deployable_grade,
-        "superseded_by": row.superseded_by,
-        "ruleset": row.ruleset,
-        "terms": sorted(set(_terms(row))),
-        "words": " ".join(_searched(row)),
+        "saying": saying(draft.verdict) if draft.composes else "",
+        "terms": [*sorted(set(_terms(draft, said, codes=codes)))],
+        "words": " ".join(_searched(said, codes=codes)),
     }
 
 
@@ -70,31 +51,35 @@ def term(kind: str, value: str) -> str:
     return f"{kind}:{index_text(value)}"
 
 
-def _terms(row: VerdictRow) -> Iterator[str]:
-    yield term("capability", row.capability)
-    yield from (term("code", code) for code in row.finding_codes)
-    yield from (term("code", code.partition(":")[0]) for code in row.finding_codes)
-    yield from (term("gate", f"{gate}={said['state']}") for gate, said in row.gates.items())
-    for model in (row.target, row.draft):
+def _terms(draft: Draft, said: Mapping[str, str], *, codes: Sequence[str]) -> Iterator[str]:
+    yield term("capability", said["capability"])
+    yield from (term("code", code) for code in codes)
+    yield from (term("code", code.partition(":")[0]) for code in codes)
+    yield from (term("gate", f"{gate.gate.value}={gate.state.value}") for gate in draft.gates)
+    for model in (said["target"], said["draft"]):
         yield from (term("model", part) for part in (model, *model.split()) if part)
-    for part in row.source.split():
+    for part in said["source"].split():
         axis, _, value = part.partition("=")
         yield term("commit" if axis == "commit" else "source", value)
 
 
-def _searched(row: VerdictRow) -> Iterator[str]:
+def _searched(said: Mapping[str, str], *, codes: Sequence[str]) -> Iterator[str]:
     """What a person may type: digests with and without their prefix, names whole and in parts."""
     texts = (
-        row.image_config_id or "",
-        row.source.replace("=", " "),
-        row.target,
-        row.draft,
-        row.publication_schema,
-        row.manifest_schema,
-        row.case_name,
-        row.outcome,
-        *row.finding_codes,
+        said.get("image_config_id", ""),
+        said["source"].replace("=", " "),
+        said["target"],
+        said["draft"],
+        said["publication_schema"],
+        said["manifest_schema"],
+        said["case_name"],
+        said["outcome"],
+        *codes,
     )
     for text in texts:
         yield text
-        yield text.replace("/", " ").replace("-", " ").replace("_", " ").replace(":", " ")
+        yield text.translate(_APART)
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []

@@ -1,25 +1,26 @@
-"""A document comes in: kept, judged, and everything it bears on judged again, in one transaction."""
+"""Documents come in: kept, judged, and everything they bear on judged again, in one transaction."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
 from app.core.qualify.facts import DocumentFacts
 from app.core.qualify.values import Basis
-from app.models import ReceiptRow, VerdictRow
-from app.receipts.service import Origin, append_receipt
-from app.verdicts.service.judging import judge_receipts
+from app.receipts.service import Appended, Origin, Submission, append_receipts
+from app.verdicts.service.judging import Made, judge_receipts
 from app.verdicts.service.rows import Cause
 from app.verdicts.service.surroundings import concerned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """What became of submitted bytes: `changed` are the verdicts that are new."""
+    """What became of submitted bytes: `changed` are the verdicts that are new, about the document and what it
+    bears on."""
 
-    receipt: ReceiptRow
+    sha256: str
     created: bool
-    changed: tuple[VerdictRow, ...]
+    changed: tuple[Made, ...]
 
 
 def submit(
@@ -29,17 +30,58 @@ def submit(
 
     Args: grade: the weakest grade of evidence with which anything is deployable.
     """
-    appended = append_receipt(session, raw=raw, facts=facts, origin=origin, by=by)
-    changed: list[VerdictRow] = []
-    if appended.created or appended.placed:
-        what = "receipt-imported" if appended.created else "place-added"
-        detail = f"receipt {facts.sha256[:12]} came in"
-        if not appended.created and origin is not None:
-            detail = f"receipt {facts.sha256[:12]} stands at {origin.repository} {origin.path} too"
-        changed = judge_receipts(
-            session,
-            digests=concerned(session, appended=appended),
-            cause=Cause(what=what, detail=detail, by=by, receipt=facts.sha256),
-            grade=grade,
+    one = Submission(raw=raw, facts=facts, origin=origin)
+    (appended,), changed = _submitted(session, [one], by=by, grade=grade)
+    return Submitted(sha256=facts.sha256, created=appended.created, changed=tuple(changed))
+
+
+def submit_many(
+    session: Session, *, submissions: Sequence[Submission], by: str, grade: Basis
+) -> list[Submitted]:
+    """The same for documents that come in together: each is kept, then all of them are judged at once, so
+    that a receipt that others of them bear on gets one verdict and not one after each.
+
+    Returns: what became of each; `changed` only those about the document itself.
+    """
+    every, changed = _submitted(session, submissions, by=by, grade=grade)
+    own: dict[str, list[Made]] = {}
+    for one in changed:
+        if one.receipt is not None:
+            own.setdefault(one.receipt, []).append(one)
+    return [
+        Submitted(
+            sha256=one.facts.sha256,
+            created=one.created,
+            changed=tuple(own.get(one.facts.sha256, ())) if one.created else (),
         )
-    return Submitted(receipt=appended.receipt, created=appended.created, changed=tuple(changed))
+        for one in every
+    ]
+
+
+def _submitted(
+    session: Session, submissions: Sequence[Submission], *, by: str, grade: Basis
+) -> tuple[list[Appended], list[Made]]:
+    every = append_receipts(session, submissions=submissions, by=by)
+    new = [one for one in every if one.is_new]
+    if not new:
+        return every, []
+    causes = dict(_causes(new, by=by))
+    rest = Cause(what="receipt-imported", detail=f"{len(causes)} receipts came in together", by=by)
+    if len(causes) == 1:
+        (rest,) = causes.values()
+    bearing = concerned(session, appended=new)
+    for caused_by, digests in bearing.items():
+        for digest in digests:
+            causes.setdefault(digest, causes[caused_by])
+    changed = judge_receipts(session, digests=sorted(causes), cause=rest, causes=causes, new=new, grade=grade)
+    return every, changed
+
+
+def _causes(new: Sequence[Appended], *, by: str) -> Iterator[tuple[str, Cause]]:
+    for one in reversed(new):
+        sha256, place = one.facts.sha256, one.place
+        detail = f"receipt {sha256[:12]} came in"
+        if not one.created and place is not None:
+            detail = f"receipt {sha256[:12]} stands at {place.repository} {place.path} too"
+        what = "receipt-imported" if one.created else "place-added"
+        yield sha256, Cause(what=what, detail=detail, by=by, receipt=sha256)

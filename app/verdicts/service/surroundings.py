@@ -1,66 +1,136 @@
-"""What is known around a receipt, and whom a new one concerns: by key, never by looking through all.
+"""What is known around receipts, and whom new ones concern: by key, never by looking through all.
 
 Which receipts are looked at is said by `app/core/qualify/around.py`, for a server as for a judgement without
-one.
+one. It asks one thing after the other of one receipt; here everything that it will ask of all receipts under
+judgement is asked beforehand, at once.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from sqlalchemy.orm import Session
 
-from app.core.qualify.around import MOST_OF_A_KIND, addressed
+from app.core.qualify.around import MOST_OF_A_KIND, addressed, asked, placed_at
 from app.core.qualify.around import around as around_receipt
 from app.core.qualify.facts import DocumentFacts
 from app.core.qualify.keys import config_id, known, word
 from app.core.qualify.neighbours import Stored
 from app.core.qualify.surroundings import Declaration, Surroundings
-from app.receipts.service import Appended, related
+from app.receipts.service import Appended, KeptPlace, related
+from app.receipts.service.stored import facts_of
 from app.verdicts.service.declarations import declarations_about
 
 
-def around(session: Session, *, sha256: str) -> tuple[DocumentFacts, Surroundings]:
-    """The facts of a receipt, and everything that other receipts and people say about it."""
-    return around_receipt(sha256, others=_Kept(session))
+class Around:
+    """The receipts of the database, as far as these ones are concerned by them.
 
+    Args: new: what this transaction has written: nobody declared anything about it yet, and it stood nowhere
+        else.
+    """
 
-class _Kept:
-    """The receipts of the database."""
-
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, digests: Sequence[str], new: Sequence[Appended] = ()) -> None:
         self._session = session
+        self._new = {one.facts.sha256 for one in new if one.created}
+        self._facts: dict[str, DocumentFacts] = {one.facts.sha256: one.facts for one in new}
+        self._places: dict[str, list[KeptPlace]] = {str(digest): [] for digest in self._new}
+        for one in new:
+            if one.place is not None and one.facts.sha256 in self._new:
+                self._places[one.facts.sha256].append(one.place)
+        self._under: dict[str, list[str]] = {}
+        self._said: dict[str, list[str]] = {}
+        self._ask_for(digests)
+
+    def of(self, sha256: str) -> tuple[DocumentFacts, Surroundings]:
+        """The facts of a receipt, and everything that other receipts and people say about it."""
+        return around_receipt(sha256, others=self)
 
     def placed(self, digests: Iterable[str]) -> dict[str, tuple[Stored, ...]]:
-        return related.placed(self._session, digests=digests)
+        """As `app.core.qualify.around.Known`."""
+        wanted = list(digests)
+        self._have(wanted)
+        places = [place for digest in wanted for place in self._places[digest]]
+        return placed_at({digest: self._facts[digest] for digest in wanted}, places=places)
 
     def by_key(self, keys: Sequence[str], *, most: int) -> set[str]:
-        return related.by_key(self._session, keys=keys, most=most)
+        """As `app.core.qualify.around.Known`."""
+        self._have_under(keys)
+        return {sha256 for key in keys for sha256 in self._under[key][:most]}
 
     def identities(self, *, image_config_id: str) -> list[str]:
-        return related.identities(self._session, image_config_id=image_config_id)
+        """As `app.core.qualify.around.Known`."""
+        return self._said[image_config_id]
 
     def declarations_about(self, sha256: str) -> tuple[Declaration, ...]:
-        return declarations_about(self._session, sha256=sha256)
+        """As `app.core.qualify.around.Known`."""
+        return () if sha256 in self._new else declarations_about(self._session, sha256=sha256)
+
+    def _ask_for(self, digests: Sequence[str]) -> None:
+        own = self.placed(digests)
+        keys = {key for placed in own.values() for key in asked(placed[0])}
+        images = {config_id(known(placed[0].facts.subject.image)) for placed in own.values()} - {None}
+        self._have_under(
+            sorted({*keys, *(word("claim", digest) for digest in own)}),
+            images=[image for image in images if image],
+        )
+        near = {one for found in (*self._under.values(), *self._said.values()) for one in found[:_NEAR]}
+        self._have(sorted(near))
+
+    def _have_under(self, keys: Sequence[str], *, images: Sequence[str] = ()) -> None:
+        missing = [key for key in keys if key not in self._under]
+        found, said = related.around(self._session, keys=missing, images=images)
+        self._under |= {key: found.get(key, []) for key in missing}
+        self._said |= {image: said.get(image, []) for image in images}
+
+    def _have(self, digests: Sequence[str]) -> None:
+        """Facts and places of these receipts."""
+        without = [digest for digest in digests if digest not in self._facts]
+        if without:
+            self._facts |= facts_of(self._session, digests=without)
+        unplaced = [digest for digest in digests if digest not in self._places]
+        if unplaced:
+            self._places |= related.places_of(self._session, digests=unplaced)
 
 
-def concerned(session: Session, *, appended: Appended) -> list[str]:
-    """Receipts whose surroundings a new one, or a new place of one, changes; itself included."""
-    facts = appended.facts
-    keys = [*addressed(appended.keys), *_newly_published(session, appended=appended)]
-    image = config_id(known(facts.subject.image))
-    if image and appended.new_axes:
-        values = related.identity_values(session, image_config_id=image)
-        if any(values[axis] > 1 for axis in appended.new_axes):
-            keys.append(word("image", known(facts.subject.image)))
-    spoken_of = [] if facts.claim is None else [facts.claim.subject_sha256]
-    about = related.stored_among(session, digests=spoken_of) if spoken_of else set()
-    return sorted({facts.sha256, *about, *related.every_by_key(session, keys=keys)})
+# Of a key so many are asked for beforehand; who needs more (claims) asks again.
+_NEAR = MOST_OF_A_KIND
 
 
-def _newly_published(session: Session, *, appended: Appended) -> Iterator[str]:
-    """Images that get their first registry digest, and those they are children of."""
+def concerned(session: Session, *, appended: Sequence[Appended]) -> dict[str, list[str]]:
+    """Receipts whose surroundings each of these, or a new place of it, changes; itself included."""
+    own = {one.facts.sha256 for one in appended}
+    by_key = {one.facts.sha256: _changed_keys(session, one, own=own) for one in appended}
+    twice = related.with_two_values(
+        session, axes=[(image, axis) for one in appended for image, axis in _new_axes(one)]
+    )
+    found: dict[str, list[str]] = {}
+    for one in appended:
+        keys = by_key[one.facts.sha256]
+        if any(image in twice for image, _ in _new_axes(one)):
+            keys.append(word("image", known(one.facts.subject.image)))
+        spoken_of = [] if one.facts.claim is None else [one.facts.claim.subject_sha256]
+        about = related.stored_among(session, digests=spoken_of) if spoken_of else set()
+        others = related.every_by_key(session, keys=keys)
+        found[one.facts.sha256] = sorted({one.facts.sha256, *about, *others})
+    return found
+
+
+def _changed_keys(session: Session, one: Appended, *, own: Set[str]) -> list[str]:
+    return [*addressed(one.keys), *_newly_published(session, appended=one, own=own)]
+
+
+def _new_axes(one: Appended) -> Iterator[tuple[str, str]]:
+    image = config_id(known(one.facts.subject.image))
+    if image is not None:
+        yield from ((image, axis) for axis in one.new_axes)
+
+
+def _newly_published(session: Session, *, appended: Appended, own: Set[str]) -> Iterator[str]:
+    """Images that get their first registry digest, and those they are children of.
+
+    Args: own: what came in together.
+    """
     pairs = _of_role(appended.keys, "registry")
     for pair in pairs:
-        if len(related.by_key(session, keys=[pair], most=2)) > 1:
+        if related.by_key(session, keys=[pair], most=len(own) + 1) - own:
             continue
         _, _, image = pair.partition(":")
         yield f"image:{image}"

@@ -1,0 +1,180 @@
+"""SQL of judging: what is newest, what a scope's verdict is made of, and new verdicts written.
+
+As text and past the ORM: every receipt asks all of it, and building a question costs more than asking it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import Row, text
+from sqlalchemy.orm import Session
+
+from app.core.canonical_json import JsonObject, encode_canonical
+from app.core.qualify.composition import MOST_OF_A_SAYING, MOST_SAYINGS
+from app.models import VerdictCurrent, VerdictRow
+
+_NEWEST_COLUMNS: Final = (
+    "subject_key, verdict_id, document_sha256, kind, receipt_sha256, composes, scope_digest, capability"
+)
+_OF_RECEIPTS: Final = text(
+    f"SELECT {_NEWEST_COLUMNS} FROM verdict_current WHERE receipt_sha256 = ANY(CAST(:digests AS char(64)[]))"
+)
+# The sayings of a scope by jumps from one to the next, then the first receipts of each: what is read does not
+# grow with the receipts of a scope.
+_CASES: Final = """
+    SELECT asked.scope AS scope_digest, asked.capability, one.*
+      FROM unnest(CAST(:scopes AS char(64)[]), CAST(:capabilities AS text[])) AS asked (scope, capability)
+     CROSS JOIN LATERAL (
+        WITH RECURSIVE said (saying) AS (
+          (SELECT saying FROM verdict_current
+            WHERE composes AND scope_digest = asked.scope AND capability = asked.capability
+              AND (superseded_by IS NOT NULL) = {superseded} ORDER BY saying LIMIT 1)
+          UNION ALL
+          (SELECT later.saying FROM said CROSS JOIN LATERAL (
+             SELECT saying FROM verdict_current
+              WHERE composes AND scope_digest = asked.scope AND capability = asked.capability
+                AND (superseded_by IS NOT NULL) = {superseded} AND saying > said.saying
+              ORDER BY saying LIMIT 1) AS later)
+        )
+        SELECT first.* FROM (SELECT saying FROM said LIMIT :sayings) AS said CROSS JOIN LATERAL (
+          SELECT verdict_id, receipt_sha256, superseded_by FROM verdict_current
+           WHERE composes AND scope_digest = asked.scope AND capability = asked.capability
+             AND (superseded_by IS NOT NULL) = {superseded} AND saying = said.saying
+           ORDER BY receipt_sha256, verdict_id LIMIT :most) AS first
+     ) AS one
+"""
+_SUPERSEDED: Final = text(f"SELECT * FROM ({_CASES.format(superseded='true')}) AS cases ORDER BY 1, 2, 4, 3")
+_NOW: Final = text(
+    f"""
+    SELECT NULL AS subject_key, verdict_id, NULL AS document_sha256, NULL AS kind, receipt_sha256,
+           true AS composes, scope_digest, capability, superseded_by
+      FROM ({_CASES.format(superseded="false")}) AS cases
+    UNION ALL
+    SELECT {_NEWEST_COLUMNS}, NULL FROM verdict_current WHERE subject_key = ANY(CAST(:keys AS char(64)[]))
+    ORDER BY scope_digest, capability, receipt_sha256, verdict_id
+    """
+)
+_ROW: Final = tuple(
+    one.name for one in VerdictRow.__table__.columns if one.name not in ("document", "created_at")
+)
+_LINE: Final = {
+    **{
+        one.name: f"given.{one.name}"
+        for one in VerdictCurrent.__table__.columns
+        if one.name in VerdictRow.__table__.columns
+    },
+    "verdict_id": "given.id",
+    "created_at": "at",
+    "composes": "(value->>'composes')::boolean",
+    "saying": "value->>'saying'",
+    "terms": "ARRAY(SELECT jsonb_array_elements_text(value->'terms'))",
+    "words": "to_tsvector('simple', value->>'words')",
+}
+_ADD: Final = text(
+    f"""
+    WITH given AS MATERIALIZED (
+      SELECT one.*, told.value, told.bytes, clock.at
+        FROM (SELECT clock_timestamp() AS at) AS clock, ROWS FROM (
+               jsonb_array_elements(CAST(:rows AS jsonb)), unnest(CAST(:documents AS bytea[]))
+             ) AS told (value, bytes), jsonb_populate_record(NULL::verdict, value) AS one
+    ), made AS (
+      INSERT INTO verdict ({", ".join(_ROW)}, document, created_at)
+      SELECT {", ".join(f"given.{name}" for name in _ROW)}, bytes, at FROM given
+    )
+    INSERT INTO verdict_current ({", ".join(_LINE)}) SELECT {", ".join(_LINE.values())} FROM given
+    ON CONFLICT (subject_key) DO UPDATE SET
+      {", ".join(f"{name} = excluded.{name}" for name in _LINE if name != "subject_key")}
+    """
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newest:
+    """The newest verdict of a subject, as far as judging needs it."""
+
+    verdict_id: UUID
+    document_sha256: str
+    kind: str
+    receipt_sha256: str | None
+    composes: bool
+    scope_digest: str
+    capability: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingCase:
+    """A newest verdict that takes part in the verdict of its scope (digest, capability)."""
+
+    scope: tuple[str, str]
+    verdict_id: UUID
+    receipt: str
+    superseded_by: str | None
+
+
+def currents_of_receipts(session: Session, *, digests: Sequence[str]) -> dict[str, Newest]:
+    """Key → the newest verdict about one of the receipts or a case of it."""
+    found = session.connection().execute(_OF_RECEIPTS, {"digests": list(digests)})
+    return {row.subject_key: _newest(row) for row in found}
+
+
+def scopes_now(
+    session: Session, *, scopes: Sequence[tuple[str, str]], keys: Iterable[str]
+) -> tuple[dict[str, Newest], list[StandingCase]]:
+    """The newest verdicts about scopes by their keys, and what takes part in each and stands, by receipt.
+
+    Of each saying (`app/core/qualify/composition.py`) the first `MOST_OF_A_SAYING` by digest.
+    """
+    before, standing = {}, []
+    for row in session.connection().execute(_NOW, {**_asked(scopes), "keys": list(keys)}):
+        if row.subject_key is None:
+            standing.append(_case(row))
+        else:
+            before[row.subject_key] = _newest(row)
+    return before, standing
+
+
+def superseded_cases(session: Session, *, scopes: Sequence[tuple[str, str]]) -> list[StandingCase]:
+    """What takes part in scopes and no longer stands, by receipt; bounded as `scopes_now`."""
+    return [_case(row) for row in session.connection().execute(_SUPERSEDED, _asked(scopes))]
+
+
+def add_verdicts(session: Session, *, rows: Sequence[JsonObject], documents: Sequence[bytes]) -> None:
+    """Add rows, no two of one subject, and have them be the newest of their keys.
+
+    Args: rows: columns of a verdict, and of its line in the lists what a verdict does not have.
+    """
+    session.connection().execute(
+        _ADD, {"rows": encode_canonical([*rows]).decode(), "documents": list(documents)}
+    )
+
+
+def _asked(scopes: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    return {
+        "scopes": [digest for digest, _ in scopes],
+        "capabilities": [capability for _, capability in scopes],
+        "most": MOST_OF_A_SAYING,
+        "sayings": MOST_SAYINGS,
+    }
+
+
+def _newest(row: Row[Any]) -> Newest:
+    return Newest(
+        verdict_id=row.verdict_id,
+        document_sha256=row.document_sha256,
+        kind=row.kind,
+        receipt_sha256=row.receipt_sha256,
+        composes=row.composes,
+        scope_digest=row.scope_digest,
+        capability=row.capability,
+    )
+
+
+def _case(row: Row[Any]) -> StandingCase:
+    return StandingCase(
+        scope=(row.scope_digest, row.capability),
+        verdict_id=row.verdict_id,
+        receipt=row.receipt_sha256,
+        superseded_by=row.superseded_by,
+    )
