@@ -1,6 +1,8 @@
 """SQL of oracle questions."""
 
-from sqlalchemy import Select, select, tuple_
+from typing import Final
+
+from sqlalchemy import Select, select, text, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -19,14 +21,22 @@ def add_question(session: Session, *, question: dict[str, object]) -> bool:
     return session.execute(statement).scalar_one_or_none() is not None
 
 
+# As text, because building it costs more than asking it, and every order asks.
+_NEWEST: Final = text(
+    """
+    SELECT sha256 FROM oracle_question
+     WHERE context_digest = :context_digest AND layout_sha256 = :layout_sha256 AND rank_count = :rank_count
+     ORDER BY created_at DESC, sha256 DESC LIMIT 1
+    """
+)
+
+
 def newest_question(
     session: Session, *, context_digest: str, layout_sha256: str, rank_count: int
-) -> OracleQuestionRow | None:
-    """The question registered last of those that can be asked of such a restore."""
-    row = OracleQuestionRow
+) -> str | None:
+    """The digest of the question registered last of those that can be asked of such a restore."""
     fits = {"context_digest": context_digest, "layout_sha256": layout_sha256, "rank_count": rank_count}
-    newest = select(row).filter_by(**fits).order_by(row.created_at.desc(), row.sha256.desc()).limit(1)
-    return session.scalars(newest).one_or_none()
+    return session.execute(_NEWEST, fits).scalar_one_or_none()
 
 
 def list_questions(

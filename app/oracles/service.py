@@ -76,10 +76,10 @@ def default_question(
     session: Session, *, context_digest: str, layout_sha256: str, rank_count: int
 ) -> OracleQuestion | None:
     """What a restore of this snapshot with this layout is asked where its order names no question."""
-    row = repository.newest_question(
+    newest = repository.newest_question(
         session, context_digest=context_digest, layout_sha256=layout_sha256, rank_count=rank_count
     )
-    return None if row is None else _parsed_once(row)
+    return None if newest is None else known_question(session, sha256=newest)
 
 
 def known_question(session: Session, *, sha256: str) -> OracleQuestion:

@@ -1,30 +1,40 @@
 """Idempotency-Key: the same request twice is one request (draft-ietf-httpapi-idempotency-key-header)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from fastapi import Depends, Header, Response
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from app.core.digest import sha256
-from app.errors import BadRequest, Conflict, Refused
+from app.db.together import Question, ask_together
+from app.errors import AppError, BadRequest, Conflict, Refused
 
-# As text, because building them costs more than asking them, and every order asks all three.
-_LOCK: Final = text(
-    "SELECT pg_try_advisory_xact_lock(hashtextextended(CAST(:name AS text), 0)), clock_timestamp()"
-)
-_KEPT: Final = text(
-    "SELECT fingerprint, status, location, body, created_at, expires_at FROM idempotency_record"
-    " WHERE principal = :principal AND key = :key"
-)
+E = TypeVar("E", bound=Exception)
+
+# Asked in one trip; each has its own look at the data, so that what was kept before a lock was free is seen.
+_LOCK: Final = """
+    SELECT pg_try_advisory_xact_lock(hashtextextended(name, 0)) AS is_locked, clock_timestamp() AS now
+      FROM unnest(CAST(%(names)s AS text[])) WITH ORDINALITY AS wanted (name, place) ORDER BY place
+"""
+_KEPT: Final = """
+    SELECT principal, key, fingerprint, status, location, body, created_at, expires_at
+      FROM idempotency_record
+      JOIN unnest(CAST(%(principals)s AS text[]), CAST(%(keys)s AS text[])) AS wanted (principal, key)
+     USING (principal, key)
+"""
+# As text, because building it costs more than asking it.
 _KEEP: Final = text(
     """
     INSERT INTO idempotency_record
            (principal, key, fingerprint, status, location, body, created_at, expires_at)
-    VALUES (:principal, :key, :fingerprint, :status, :location, :body, :created_at, :expires_at)
+    SELECT principal, key, fingerprint, status, location, body, :created_at, :expires_at
+      FROM unnest(CAST(:principals AS text[]), CAST(:keys AS text[]), CAST(:fingerprints AS text[]),
+                  CAST(:statuses AS bigint[]), CAST(:locations AS text[]), CAST(:bodies AS bytea[]))
+           AS new (principal, key, fingerprint, status, location, body)
     ON CONFLICT (principal, key) DO UPDATE
        SET fingerprint = excluded.fingerprint, status = excluded.status, location = excluded.location,
            body = excluded.body, created_at = excluded.created_at, expires_at = excluded.expires_at
@@ -98,6 +108,24 @@ async def optional_idempotency_key(
 IdempotencyKeyOptional = Annotated[str | None, Depends(optional_idempotency_key)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request that shall have one effect.
+
+    Attributes:
+        principal: keys of different principals never meet.
+        request: method, path and canonical body; what the key stands for.
+    """
+
+    principal: str
+    key: str
+    request: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        return sha256(self.request)
+
+
 def answer_once(
     session: Session, *, principal: str, key: str, request: bytes, produce: Callable[[], Answer]
 ) -> Response:
@@ -106,50 +134,101 @@ def answer_once(
     Args:
         session: the transaction in which `produce` works; the answer is kept in the same one, so that
             neither exists without the other.
-        principal: keys of different principals never meet.
-        request: method, path and canonical body; what the key stands for.
+        principal, request: see `Asked`.
 
     Raises:
         Conflict: the first request with this key is still running.
         Refused: the key was used for another request.
     """
-    is_locked, now = session.execute(_LOCK, {"name": f"idempotency\n{principal}\n{key}"}).one()
-    if not is_locked:
-        raise Conflict(
-            f"Idempotency-Key {key}: the first request with it is still running; ask again",
-            code="idempotency-in-flight",
-            headers={"Retry-After": "1"},
-        )
-    fingerprint = sha256(request)
-    kept = session.execute(_KEPT, {"principal": principal, "key": key}).one_or_none()
-    if kept is not None and kept.expires_at > now:
-        answer = Answer(status=kept.status, body=kept.body, location=kept.location)
-        return _replay(answer, key=key, fingerprint=fingerprint, used=kept.fingerprint, at=kept.created_at)
-    answer = produce()
-    _keep(session, principal=principal, key=key, fingerprint=fingerprint, answer=answer, now=now)
-    return answer.response(replayed=False)
+    asked = Asked(principal=principal, key=key, request=request)
+    (answer,) = answer_together(session, [asked], produce=lambda _: [produce()])
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
-def _replay(kept: Answer, *, key: str, fingerprint: str, used: str, at: datetime) -> Response:
-    if used != fingerprint:
-        raise Refused(
-            f"Idempotency-Key {key}: used at {at:%Y-%m-%dT%H:%M:%SZ} for another request",
+def answer_together(
+    session: Session, asked: Sequence[Asked], *, produce: Callable[[Sequence[int]], Sequence[Answer | E]]
+) -> list[Response | E | AppError]:
+    """The answer of each request, or what is said against it; what is kept is kept in this transaction.
+
+    Args:
+        produce: told the places of the requests that are new, what each of them is answered; one that is
+            refused is not kept, and may be sent again.
+    """
+    locked, kept = _looked_up(session, asked)
+    result: dict[int, Response | E | AppError] = {}
+    begun: set[tuple[str, str]] = set()
+    for place, (one, is_locked) in enumerate(zip(asked, locked.are_free, strict=True)):
+        name = one.principal, one.key
+        record = kept.get(name)
+        if not is_locked or name in begun:
+            result[place] = _in_flight(one.key)
+        elif record is not None and record.expires_at > locked.now:
+            result[place] = _replay(record, asked=one)
+        else:
+            begun.add(name)
+    fresh = [place for place in range(len(asked)) if place not in result]
+    made = produce(fresh) if fresh else ()
+    answered = []
+    for place, answer in zip(fresh, made, strict=True):
+        if isinstance(answer, Answer):
+            answered.append((asked[place], answer))
+            result[place] = answer.response(replayed=False)
+        else:
+            result[place] = answer
+    if answered:
+        _keep(session, answered, now=locked.now)
+    return [result[place] for place in range(len(asked))]
+
+
+class _Locked(NamedTuple):
+    """Whether each key was free, and the database's time then."""
+
+    are_free: list[bool]
+    now: datetime
+
+
+def _looked_up(session: Session, asked: Sequence[Asked]) -> tuple[_Locked, dict[tuple[str, str], Any]]:
+    """Lock the keys, and read what is kept for them."""
+    locks, kept = ask_together(
+        session,
+        Question(sql=_LOCK, given={"names": [f"idempotency\n{one.principal}\n{one.key}" for one in asked]}),
+        Question(
+            sql=_KEPT,
+            given={"principals": [one.principal for one in asked], "keys": [one.key for one in asked]},
+        ),
+    )
+    locked = _Locked([row.is_locked for row in locks], locks[0].now)
+    return locked, {(row.principal, row.key): row for row in kept}
+
+
+def _in_flight(key: str) -> Conflict:
+    return Conflict(
+        f"Idempotency-Key {key}: the first request with it is still running; ask again",
+        code="idempotency-in-flight",
+        headers={"Retry-After": "1"},
+    )
+
+
+def _replay(kept: Any, *, asked: Asked) -> Response | Refused:
+    if kept.fingerprint != asked.fingerprint:
+        return Refused(
+            f"Idempotency-Key {asked.key}: used at {kept.created_at:%Y-%m-%dT%H:%M:%SZ} for another request",
             code="idempotency-key-reused",
         )
-    return kept.response(replayed=True)
+    return Answer(status=kept.status, body=kept.body, location=kept.location).response(replayed=True)
 
 
-def _keep(
-    session: Session, *, principal: str, key: str, fingerprint: str, answer: Answer, now: datetime
-) -> None:
-    """In the place of one that has expired, should it still be there."""
+def _keep(session: Session, answered: Sequence[tuple[Asked, Answer]], *, now: datetime) -> None:
+    """In the place of those that have expired, should they still be there."""
     values = {
-        "principal": principal,
-        "key": key,
-        "fingerprint": fingerprint,
-        "status": answer.status,
-        "location": answer.location,
-        "body": answer.body,
+        "principals": [asked.principal for asked, _ in answered],
+        "keys": [asked.key for asked, _ in answered],
+        "fingerprints": [asked.fingerprint for asked, _ in answered],
+        "statuses": [answer.status for _, answer in answered],
+        "locations": [answer.location for _, answer in answered],
+        "bodies": [answer.body for _, answer in answered],
         "created_at": now,
         "expires_at": now + KEPT,
     }

@@ -21,11 +21,12 @@ from sqlalchemy.orm import Session
 
 from app.config import Settings
 from app.core.store.synth import SynthesizedSnapshot, synthesize_store
-from app.db.session import Database, database_time
+from app.db.session import Database
 from app.errors import AppError
-from app.models import Device, RankAttempt, Restore
+from app.models import RankAttempt, Restore
 from app.nodes import service as nodes
 from app.nodes.service import DeviceStatement
+from app.restores.repository.plans import Place, Seatable, ask_plan
 from app.restores.service import (
     attempts,
     cancellation,
@@ -117,11 +118,15 @@ class Storm:
         self._claim(database, attempt_id, asked=ClaimAsked(generation=generation, token=token))
 
     def _claim(self, database: Database, attempt_id: UUID, *, asked: ClaimAsked) -> None:
-        with database.transaction() as session:
-            got = attempts.claim(
-                session, attempt_id=attempt_id, principal=WORKER, asked=asked, lease_s=self.settings.lease_s
-            )
-        self.tokens[attempt_id] = got.token
+        lease_s = self.settings.lease_s
+        with database.single() as session:
+            got = attempts.claim_at_once(session, attempt_id, WORKER, asked=asked, lease_s=lease_s)
+        if got is None:
+            with database.transaction() as session:
+                got = attempts.claim(
+                    session, attempt_id=attempt_id, principal=WORKER, asked=asked, lease_s=lease_s
+                )
+        self.tokens[attempt_id] = got.granted.token
 
     def say_serve(self, database: Database, _: random.Random) -> None:
         """All ranks of one running restore do what their workers would do next."""
@@ -188,14 +193,8 @@ class Storm:
     def say_released(self, database: Database, chance: random.Random) -> None:
         if chosen := self._chosen(database, chance):
             with database.transaction() as session:
-                attempt = attempts.locked_attempt(session, chosen[1])
-                residency.report_gone(
-                    session,
-                    attempt=attempt,
-                    messages=self.messages,
-                    settings=self.settings,
-                    now=database_time(session),
-                )
+                held = attempts.held_rank(session, chosen[1])
+                residency.report_gone(session, held, messages=self.messages, settings=self.settings)
 
     def say_cancel(self, database: Database, chance: random.Random) -> None:
         if self.restores and chance.random() < 0.15:
@@ -297,15 +296,12 @@ def storm(
     made.say_register(database, random.Random(0))
     for device in DEVICES:
         made.start_worker(database, device=device)
-    in_order = nodes.devices_of_nodes
+    def in_any_order(session: Session, **chosen: Any) -> tuple[list[Place], list[Seatable]]:
+        places, devices = ask_plan(session, **chosen)
+        random.shuffle(devices)
+        return places, devices
 
-    def in_any_order(session: Session, **chosen: Any) -> dict[UUID, list[Device]]:
-        found = in_order(session, **chosen)
-        for devices in found.values():
-            random.shuffle(devices)
-        return found
-
-    monkeypatch.setattr(nodes, "devices_of_nodes", in_any_order)
+    monkeypatch.setattr("app.restores.service.planning.ask_plan", in_any_order)
     return made
 
 

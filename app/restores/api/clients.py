@@ -98,7 +98,7 @@ def request_restore(
 
 def _accepted(ordered: Ordered) -> Answer:
     """The restore as it was just written: nobody else can have changed it yet."""
-    shown = resources.detail(ordered.restore, events=[ordered.event])
+    shown = resources.ordered(ordered)
     location = f"/api/v1/restores/{ordered.restore.id}"
     return Answer(status=202, body=shown.model_dump_json().encode(), location=location)
 

@@ -1,7 +1,7 @@
 """From rows to JSON shapes."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 from uuid import UUID
 
 from app.core.canonical_json import JsonObject, decode_canonical, decode_strict, expect_object
@@ -21,6 +21,7 @@ from app.restores.schemas import (
     RestoreSummary,
 )
 from app.restores.service.oracle_parts import OraclePart, part_of
+from app.restores.service.request import FIRST_EVENT, NewAttempt, NewRestore, Ordered
 
 # Restores by our own engine are evidence about sparkgate and the snapshot, never about an image.
 TITLE = "engine self-test"
@@ -38,7 +39,7 @@ def summary(restore: Restore) -> RestoreSummary:
     return RestoreSummary(title=title, done=restore.outcome is not None, **values)
 
 
-def _fault(restore: Restore) -> dict[str, Any] | None:
+def _fault(restore: Restore | NewRestore) -> dict[str, Any] | None:
     return None if restore.fault_name is None else {"name": restore.fault_name, "rank": restore.fault_rank}
 
 
@@ -60,6 +61,44 @@ def detail(
         attempts=[_attempt(attempt, restore=restore) for attempt in restore.attempts],
         events=[EventResource.model_validate(event) for event in events],
     )
+
+
+def ordered(made: Ordered) -> RestoreResource:
+    """A restore as it was just written down: waiting, and nothing has happened to it."""
+    restore, at = made.restore, made.written
+    stated = {name: getattr(restore, name) for name in _STATED}
+    return RestoreResource.model_validate(
+        {
+            **_NOT_YET,
+            **stated,
+            "title": TITLE if restore.fault_name is None else DRILL_TITLE,
+            "state": "waiting",
+            "done": False,
+            "epoch": 0,
+            "created_at": at.created_at,
+            "retry_of": restore.retry_of_id,
+            "oracle_sha256": restore.question_sha256,
+            "fault": _fault(restore),
+            "waiting_for": [],
+            "attempts": [_waiting(attempt, number=restore.try_number) for attempt in restore.attempts],
+            "events": [{"at": at.event_at, "kind": FIRST_EVENT, "rank": None, "detail": restore.event}],
+        }
+    )
+
+
+_STATED: Final = (
+    *("id", "context_digest", "rank_zero_storage_key", "layout_sha256", "rank_count", "span_tokens"),
+    *("created_by", "try_number", "purpose", "image_config_id", "allowed_by_verdict_id"),
+    *("allowed_by_exception_id", "semantic"),
+)
+_NOT_YET: Final = dict.fromkeys(RestoreResource.model_fields)
+_RANK_NOT_YET: Final = dict.fromkeys(AttemptResource.model_fields)
+
+
+def _waiting(attempt: NewAttempt, *, number: int) -> dict[str, Any]:
+    taken = ("id", "rank", "root_path", "root_document_sha256", "node", "device")
+    stated = {name: getattr(attempt, name) for name in taken}
+    return {**_RANK_NOT_YET, **stated, "number": number, "state": "waiting"}
 
 
 def _answer(row: RestoreAnswer) -> AnswerResource:

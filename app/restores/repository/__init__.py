@@ -13,7 +13,6 @@ from app.models import Device, RankAttempt, RankReadback, Readback, Restore, Res
 from app.restores.repository.answers import add_answer as add_answer
 from app.restores.repository.answers import get_answer as get_answer
 from app.restores.repository.answers import parts as parts
-from app.restores.repository.orders import add_order as add_order
 from app.restores.repository.words import Told as Told
 from app.restores.repository.words import ask as ask
 from app.restores.repository.words import beat as beat

@@ -1,74 +1,153 @@
-"""A new restore, its attempts and its first event, written with one statement."""
+"""New restores with their attempts and first events, written with one statement however many they are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 import psycopg
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.models import RankAttempt, Restore, RestoreEvent
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAttempt:
+    """A rank of an order and the device it waits for; `node` and `device` by name."""
+
+    id: UUID
+    rank: int
+    device_id: UUID
+    node: str
+    device: str
+    root_document_sha256: str
+    root_path: str
+    pages_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRestore:
+    """An order as it is written down.
+
+    Attributes:
+        semantic: ``not asked`` where it has no question.
+        event: the detail of its first event.
+    """
+
+    id: UUID
+    created_by: str
+    context_digest: str
+    rank_zero_storage_key: str
+    layout_sha256: str
+    rank_count: int
+    span_tokens: int
+    resident_s: int
+    retry_of_id: UUID | None
+    try_number: int
+    purpose: str
+    image_config_id: str | None
+    allowed_by_verdict_id: UUID | None
+    allowed_by_exception_id: UUID | None
+    question_sha256: str | None
+    fault_name: str | None
+    fault_rank: int | None
+    semantic: str | None
+    event: str
+    attempts: tuple[NewAttempt, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What the database has set of a new restore."""
+
+    created_at: datetime
+    event_at: datetime
+
+
+FIRST_EVENT: Final = "requested"
+
+# Column to type.
+_RESTORE: Final[Mapping[str, str]] = {
+    "id": "uuid",
+    "created_by": "text",
+    "context_digest": "text",
+    "rank_zero_storage_key": "text",
+    "layout_sha256": "text",
+    "rank_count": "bigint",
+    "span_tokens": "bigint",
+    "resident_s": "bigint",
+    "retry_of_id": "uuid",
+    "try_number": "bigint",
+    "purpose": "text",
+    "image_config_id": "text",
+    "allowed_by_verdict_id": "uuid",
+    "allowed_by_exception_id": "uuid",
+    "question_sha256": "text",
+    "fault_name": "text",
+    "fault_rank": "bigint",
+    "semantic": "text",
+}
+_ATTEMPT: Final[Mapping[str, str]] = {
+    "id": "uuid",
+    "device_id": "uuid",
+    "root_document_sha256": "text",
+    "root_path": "text",
+    "rank": "bigint",
+    "pages_bytes": "bigint",
+}
+
+
+def _arrays(prefix: str, columns: Mapping[str, str]) -> str:
+    return ", ".join(f"CAST(:{prefix}_{name} AS {kind}[])" for name, kind in columns.items())
+
+
+# One after the other in the order of their places: the older is admitted first.
 _ADD: Final = text(
-    """
+    f"""
     WITH new_restore AS (
-      INSERT INTO restore (id, created_by, context_digest, rank_zero_storage_key, layout_sha256, rank_count,
-                           span_tokens, resident_s, retry_of_id, try_number, purpose, image_config_id,
-                           allowed_by_verdict_id, allowed_by_exception_id, question_sha256, fault_name,
-                           fault_rank, semantic)
-      VALUES (:id, :created_by, :context_digest, :rank_zero_storage_key, :layout_sha256, :rank_count,
-              :span_tokens, :resident_s, :retry_of_id, :try_number, :purpose, :image_config_id,
-              :allowed_by_verdict_id, :allowed_by_exception_id, :question_sha256, :fault_name, :fault_rank,
-              :semantic)
-      RETURNING created_at
+      INSERT INTO restore ({", ".join(_RESTORE)})
+      SELECT {", ".join(_RESTORE)}
+        FROM unnest({_arrays("restore", _RESTORE)}) WITH ORDINALITY AS new ({", ".join(_RESTORE)}, place)
+       ORDER BY place
+      RETURNING id, created_at
     ), attempts AS (
-      INSERT INTO rank_attempt (id, restore_id, rank, number, device_id, root_document_sha256, root_path,
-                                pages_bytes)
-      SELECT id, :id, rank, :try_number, device_id, sha256, root_path, pages_bytes
-        FROM unnest(CAST(:ids AS uuid[]), CAST(:ranks AS bigint[]), CAST(:device_ids AS uuid[]),
-                    CAST(:digests AS text[]), CAST(:root_paths AS text[]), CAST(:pages_bytes AS bigint[]))
-             AS new (id, rank, device_id, sha256, root_path, pages_bytes)
+      INSERT INTO rank_attempt (restore_id, number, {", ".join(_ATTEMPT)})
+      SELECT * FROM unnest(CAST(:restore_ids AS uuid[]), CAST(:numbers AS bigint[]),
+                           {_arrays("attempt", _ATTEMPT)})
     ), events AS (
-      INSERT INTO restore_event (restore_id, kind, detail) VALUES (:id, :event_kind, :event_detail)
-      RETURNING id, at
+      INSERT INTO restore_event (restore_id, kind, detail)
+      SELECT id, '{FIRST_EVENT}', detail
+        FROM unnest(CAST(:restore_id AS uuid[]), CAST(:details AS text[])) AS new (id, detail)
+      RETURNING restore_id, at
     )
-    SELECT new_restore.created_at, events.id AS event_id, events.at FROM new_restore, events
+    SELECT r.id, r.created_at, e.at AS event_at FROM new_restore AS r JOIN events AS e ON e.restore_id = r.id
     """
 )
-_RESTORE: Final = (
-    *("id", "created_by", "context_digest", "rank_zero_storage_key", "layout_sha256", "rank_count"),
-    *("span_tokens", "resident_s", "retry_of_id", "try_number"),
-    *("purpose", "image_config_id", "allowed_by_verdict_id", "allowed_by_exception_id"),
-    *("question_sha256", "fault_name", "fault_rank", "semantic"),
-)
 
 
-def add_order(session: Session, *, restore: Restore, event: RestoreEvent) -> bool:
-    """Write a restore with its attempts and its first event; False where its layout is not there, and then
-    the transaction is over.
+def add_orders(session: Session, *, restores: Sequence[NewRestore]) -> dict[UUID, Written]:
+    """Write restores with their attempts and first events; by id, what the database has set.
 
-    The objects are given what the database has set; they stay outside the session: unit of work and reading
-    back cost more than everything else an order does.
+    Plain rows: unit of work and reading back cost more than everything else an order does.
+
+    Raises:
+        IntegrityError: something they refer to is not there (`lacks_layout`); the transaction is over.
     """
-    given: dict[str, Any] = {name: getattr(restore, name) for name in _RESTORE}
-    given |= _attempts(restore.attempts) | {"event_kind": event.kind, "event_detail": event.detail}
-    try:
-        row = session.execute(_ADD, given).one()
-    except IntegrityError as error:
-        if isinstance(error.orig, psycopg.errors.ForeignKeyViolation) and "layout" in str(error.orig):
-            return False
-        raise
-    restore.created_at, event.id, event.at = row.created_at, row.event_id, row.at
-    return True
-
-
-def _attempts(attempts: Sequence[RankAttempt]) -> dict[str, Any]:
-    return {
-        "ids": [one.id for one in attempts],
-        "ranks": [one.rank for one in attempts],
-        "device_ids": [one.device.id for one in attempts],
-        "digests": [one.root_document_sha256 for one in attempts],
-        "root_paths": [one.root_path for one in attempts],
-        "pages_bytes": [one.pages_bytes for one in attempts],
+    attempts = [(restore, attempt) for restore in restores for attempt in restore.attempts]
+    given: dict[str, Any] = {
+        f"restore_{name}": [getattr(restore, name) for restore in restores] for name in _RESTORE
     }
+    given |= {f"attempt_{name}": [getattr(attempt, name) for _, attempt in attempts] for name in _ATTEMPT}
+    given |= {
+        "restore_ids": [restore.id for restore, _ in attempts],
+        "numbers": [restore.try_number for restore, _ in attempts],
+        "details": [restore.event for restore in restores],
+    }
+    rows = session.execute(_ADD, given)
+    return {row.id: Written(created_at=row.created_at, event_at=row.event_at) for row in rows}
+
+
+def lacks_layout(error: IntegrityError) -> bool:
+    """Whether what is missing is a layout."""
+    return isinstance(error.orig, psycopg.errors.ForeignKeyViolation) and "layout" in str(error.orig)

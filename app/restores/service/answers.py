@@ -7,7 +7,7 @@ that pages which answer wrong are never visible (docs/decisions/0012-faults-on-p
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from sqlalchemy.orm import Session
 
@@ -19,7 +19,6 @@ from app.core.oracle.partials import RankPartials
 from app.core.oracle.question import OracleQuestion, require_question_fits
 from app.core.store.snapshot import PageLayout
 from app.errors import FieldProblem, Refused
-from app.manifests.service import Snapshot
 from app.models import Restore, RestoreAnswer
 from app.oracles import service as oracles
 from app.restores import repository
@@ -52,8 +51,21 @@ class _Found:
     problem: dict[str, Any] | None
 
 
+class SnapshotNames(Protocol):
+    """What a question must fit of the snapshot it is about."""
+
+    @property
+    def context_digest(self) -> str: ...
+
+    @property
+    def rank_count(self) -> int: ...
+
+    @property
+    def span_tokens(self) -> int: ...
+
+
 def question_of(
-    session: Session, *, oracle: str | None, snapshot: Snapshot, layout: PageLayout
+    session: Session, *, oracle: str | None, snapshot: SnapshotNames, layout: PageLayout
 ) -> OracleQuestion | None:
     """What a restore of a snapshot is asked: the question its order names, else the newest one registered.
 

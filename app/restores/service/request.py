@@ -1,39 +1,31 @@
-"""A client orders a restore: checked and planned rank by rank before anything is written."""
+"""Clients order restores: checked and planned rank by rank before anything is written."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 from uuid import UUID, uuid4
 
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from app.core.errors import CoreError
 from app.core.oracle.question import OracleQuestion
-from app.core.restore.page_plan import plan_restore
-from app.core.store.snapshot import PageLayout
-from app.errors import Conflict, NotFound
+from app.errors import AppError, NotFound
 from app.layouts import service as layouts
 from app.ledger import service as ledger
-from app.manifests import service as manifests
-from app.manifests.service import Snapshot
-from app.models import (
-    Device,
-    ManifestLocation,
-    RankAttempt,
-    Restore,
-    RestoreAnswer,
-    RestoreEvent,
-    RootDocument,
-)
-from app.nodes import service as nodes
+from app.models import Restore, RestoreAnswer, RestoreEvent
 from app.restores import repository
+from app.restores.repository.orders import FIRST_EVENT as FIRST_EVENT
+from app.restores.repository.orders import NewAttempt as NewAttempt
+from app.restores.repository.orders import NewRestore as NewRestore
+from app.restores.repository.orders import Written, add_orders, lacks_layout
 from app.restores.service.answers import Semantic, question_of
 from app.restores.service.drills import InjectedFault, check_fault
+from app.restores.service.planning import PlannedSnapshot, RankAssignment, assign, find_snapshot
 from app.restores.service.purpose import allow
 from app.web.paging import Cursor, Total
 
-# Plans are pure in the two digests, so what was planned stays true; the bound only keeps the memory small.
-_MOST_PLANNED: Final = 16_384
-_planned: dict[tuple[str, str], int] = {}
+# What is said of one order only; the others written with it go on.
+Refusal = AppError | CoreError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,36 +48,75 @@ class RestoreOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankAssignment:
-    """One rank: where its part is, which device takes it, and what that takes from the device's pool."""
-
-    rank: int
-    place: ManifestLocation
-    device: Device
-    pages_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Ordered:
-    """A restore as it was just written down, and its first event; to look at, not to change.
+    """A restore as it was just written down; nobody else can have changed it yet.
 
     Attributes:
         may_start: all its devices were free, so that the queue is worth a look. Whoever holds one looks when
             he frees it; should that just have happened, the timetable looks within a second.
     """
 
-    restore: Restore
-    event: RestoreEvent
+    restore: NewRestore
+    written: Written
     may_start: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """An order and who wants it.
+
+    Attributes:
+        retry_of: the ended restore that it tries again, and which try that was.
+    """
+
+    order: RestoreOrder
+    by: str
+    retry_of: tuple[UUID, int] | None = None
+
+
+class _Sights:
+    """What orders of one moment look at: the same for all of them, so each thing is asked once."""
+
+    def __init__(self, session: Session, *, silence_s: float) -> None:
+        self.session = session
+        self._silence_s = silence_s
+        self._snapshots: dict[tuple[str, str | None], PlannedSnapshot] = {}
+        self._questions: dict[tuple[str | None, str, str, str], OracleQuestion | None] = {}
+
+    def snapshot(self, order: RestoreOrder) -> PlannedSnapshot:
+        key = order.context_digest, order.rank_zero_storage_key
+        if key not in self._snapshots:
+            self._snapshots[key] = find_snapshot(
+                self.session,
+                context_digest=order.context_digest,
+                rank_zero_storage_key=order.rank_zero_storage_key,
+                silence_s=self._silence_s,
+            )
+        return self._snapshots[key]
+
+    def question(self, order: RestoreOrder, snapshot: PlannedSnapshot) -> OracleQuestion | None:
+        names = snapshot.context_digest, snapshot.rank_zero_storage_key
+        key = (order.oracle, *names, order.layout_sha256)
+        if key not in self._questions:
+            layout = layouts.known_layout(self.session, sha256=order.layout_sha256)
+            self._questions[key] = question_of(
+                self.session, oracle=order.oracle, snapshot=snapshot, layout=layout
+            )
+        return self._questions[key]
+
+
 def request_restore(
-    session: Session, *, order: RestoreOrder, by: str, silence_s: float, retry_of: Restore | None = None
+    session: Session,
+    *,
+    order: RestoreOrder,
+    by: str,
+    silence_s: float,
+    retry_of: tuple[UUID, int] | None = None,
 ) -> Ordered:
     """Write down a new restore, waiting for its devices.
 
     Args:
-        retry_of: the ended restore that it tries again.
+        retry_of: the ended restore that it tries again, and which try that was.
 
     Raises:
         NotFound: no such snapshot or layout.
@@ -93,50 +124,113 @@ def request_restore(
             be used for this in operation.
         CoreError: a rank's root document and the layout do not make a plan.
     """
-    snapshot = manifests.get_snapshot(
-        session,
-        context_digest=order.context_digest,
-        rank_zero_storage_key=order.rank_zero_storage_key,
-        silence_s=silence_s,
-    )
-    if snapshot.missing:
-        raise Conflict(
-            f"snapshot {order.context_digest}: expected ranks 0 to {snapshot.rank_count - 1} on nodes that "
-            f"are alive, found none for rank {', '.join(map(str, snapshot.missing))}",
-            code="snapshot-incomplete",
-        )
-    layout = layouts.known_layout(session, sha256=order.layout_sha256)
-    question = question_of(session, oracle=order.oracle, snapshot=snapshot, layout=layout)
+    wish = Wish(order=order, by=by, retry_of=retry_of)
+    (made,) = request_restores(session, [wish], silence_s=silence_s)
+    if isinstance(made, Exception):
+        raise made
+    return made
+
+
+def request_restores(
+    session: Session, wishes: Sequence[Wish], *, silence_s: float
+) -> list[Ordered | Refusal]:
+    """Write new restores down together; of each, what came of it. One that is refused leaves no trace.
+
+    Raises:
+        IntegrityError: something one of several refers to is not there; alone it would be told (NotFound).
+    """
+    sights = _Sights(session, silence_s=silence_s)
+    judged = [_judged(wish, sights) for wish in wishes]
+    made = [one for one in judged if not isinstance(one, Exception)]
+    written = _write(session, [restore for restore, _ in made]) if made else {}
+    return [
+        one
+        if isinstance(one, Exception)
+        else Ordered(restore=one[0], written=written[one[0].id], may_start=one[1])
+        for one in judged
+    ]
+
+
+def _judged(wish: Wish, sights: _Sights) -> tuple[NewRestore, bool] | Refusal:
+    """The restore that a wish would become and whether it may start at once, or why there is none."""
+    try:
+        return _planned(wish, sights)
+    except (AppError, CoreError) as error:
+        return error
+
+
+def _planned(wish: Wish, sights: _Sights) -> tuple[NewRestore, bool]:
+    order = wish.order
+    snapshot = sights.snapshot(order)
+    layout = layouts.known_layout(sights.session, sha256=order.layout_sha256)
+    question = sights.question(order, snapshot)
     check_fault(order.fault, purpose=order.purpose, rank_count=snapshot.rank_count, question=question)
-    assignments = _assign(session, snapshot=snapshot, layout=layout)
-    restore = _restore(order, snapshot=snapshot, question=question, by=by)
+    assignments = assign(sights.session, snapshot=snapshot, layout=layout)
     allowed = allow(
-        session,
+        sights.session,
         purpose=order.purpose,
         image_config_id=order.image_config_id,
-        document=assignments[0].place.root_document,
+        document_sha256=assignments[0].place.root_document_sha256,
     )
-    restore.allowed_by_verdict_id = allowed.verdict_id
-    restore.allowed_by_exception_id = allowed.exception_id
-    if retry_of is not None:
-        restore.retry_of_id, restore.try_number = retry_of.id, retry_of.try_number + 1
-    restore.attempts = [_attempt(assignment, number=restore.try_number) for assignment in assignments]
-    again = "" if retry_of is None else f", tries {retry_of.id} again ({restore.try_number})"
-    event = RestoreEvent(restore_id=restore.id, kind="requested", detail=f"requested by {by}{again}")
-    if not repository.add_order(session, restore=restore, event=event):
-        raise NotFound(f"layout {order.layout_sha256}: not registered")
-    ledger.record(
-        session,
-        kind="restore-requested",
-        by=by,
-        rows=_rows(restore),
-        facts={"restore": str(restore.id), "ranks": restore.rank_count, "try": restore.try_number},
+    old_id, old_try = wish.retry_of or (None, 0)
+    again = "" if old_id is None else f", tries {old_id} again ({old_try + 1})"
+    restore = NewRestore(
+        id=uuid4(),
+        created_by=wish.by,
+        context_digest=snapshot.context_digest,
+        rank_zero_storage_key=snapshot.rank_zero_storage_key,
+        layout_sha256=order.layout_sha256,
+        rank_count=snapshot.rank_count,
+        span_tokens=snapshot.span_tokens,
+        purpose=order.purpose,
+        image_config_id=order.image_config_id,
+        resident_s=order.resident_s,
+        retry_of_id=old_id,
+        try_number=old_try + 1,
+        question_sha256=None if question is None else str(question.sha256),
+        semantic=str(Semantic.NOT_ASKED) if question is None else None,
+        fault_name=None if order.fault is None else order.fault.name,
+        fault_rank=None if order.fault is None else order.fault.rank,
+        allowed_by_verdict_id=allowed.verdict_id,
+        allowed_by_exception_id=allowed.exception_id,
+        event=f"requested by {wish.by}{again}",
+        attempts=tuple(_attempt(assignment) for assignment in assignments),
     )
-    may_start = all(assignment.device.held_by is None for assignment in assignments)
-    return Ordered(restore=restore, event=event, may_start=may_start)
+    return restore, not any(assignment.device.is_held for assignment in assignments)
 
 
-def _rows(restore: Restore) -> dict[str, list[ledger.RowKey]]:
+def _attempt(assignment: RankAssignment) -> NewAttempt:
+    return NewAttempt(
+        id=uuid4(),
+        rank=assignment.rank,
+        device_id=assignment.device.id,
+        node=assignment.place.node,
+        device=assignment.device.name,
+        root_document_sha256=assignment.place.root_document_sha256,
+        root_path=assignment.place.root_path,
+        pages_bytes=assignment.pages_bytes,
+    )
+
+
+def _write(session: Session, restores: Sequence[NewRestore]) -> dict[UUID, Written]:
+    try:
+        written = add_orders(session, restores=restores)
+    except IntegrityError as error:
+        if len(restores) == 1 and lacks_layout(error):
+            raise NotFound(f"layout {restores[0].layout_sha256}: not registered") from error
+        raise
+    for restore in restores:
+        ledger.record(
+            session,
+            kind="restore-requested",
+            by=restore.created_by,
+            rows=_rows(restore),
+            facts={"restore": str(restore.id), "ranks": restore.rank_count, "try": restore.try_number},
+        )
+    return written
+
+
+def _rows(restore: NewRestore) -> dict[str, list[ledger.RowKey]]:
     rows: dict[str, list[ledger.RowKey]] = {
         "restore.order": [restore.id],
         "rank_attempt.order": [one.id for one in restore.attempts],
@@ -146,90 +240,6 @@ def _rows(restore: Restore) -> dict[str, list[ledger.RowKey]]:
     if restore.question_sha256 is not None:
         rows["restore.question"] = [restore.id]
     return rows
-
-
-def _restore(order: RestoreOrder, *, snapshot: Snapshot, question: OracleQuestion | None, by: str) -> Restore:
-    return Restore(
-        id=uuid4(),
-        state="waiting",
-        epoch=0,
-        created_by=by,
-        context_digest=snapshot.context_digest,
-        rank_zero_storage_key=snapshot.rank_zero_storage_key,
-        layout_sha256=order.layout_sha256,
-        rank_count=snapshot.rank_count,
-        span_tokens=snapshot.span_tokens,
-        purpose=order.purpose,
-        image_config_id=order.image_config_id,
-        resident_s=order.resident_s,
-        try_number=1,
-        question_sha256=None if question is None else str(question.sha256),
-        semantic=Semantic.NOT_ASKED if question is None else None,
-        fault_name=None if order.fault is None else order.fault.name,
-        fault_rank=None if order.fault is None else order.fault.rank,
-    )
-
-
-def _attempt(assignment: RankAssignment, *, number: int) -> RankAttempt:
-    return RankAttempt(
-        id=uuid4(),
-        state="waiting",
-        rank=assignment.rank,
-        number=number,
-        device=assignment.device,
-        report=None,
-        root_document_sha256=assignment.place.root_document_sha256,
-        root_path=assignment.place.root_path,
-        pages_bytes=assignment.pages_bytes,
-    )
-
-
-def _assign(session: Session, *, snapshot: Snapshot, layout: PageLayout) -> list[RankAssignment]:
-    """Give every rank a device of a node that holds its part, in the order of ranks and device names."""
-    usable = [snapshot.usable(rank) for rank in range(snapshot.rank_count)]
-    free = nodes.devices_of_nodes(session, node_ids={place.node_id for places in usable for place in places})
-    assignments = []
-    for rank, places in enumerate(usable):
-        chosen = next((place for place in places if free[place.node_id]), None)
-        if chosen is None:
-            raise _too_few_devices(rank, places=places, rank_count=snapshot.rank_count)
-        device = free[chosen.node_id].pop(0)
-        assignments.append(_checked(chosen, rank=rank, device=device, layout=layout))
-    return assignments
-
-
-def _too_few_devices(rank: int, *, places: Sequence[ManifestLocation], rank_count: int) -> Conflict:
-    names = ", ".join(sorted({place.node.name for place in places}))
-    return Conflict(
-        f"node {names}: expected a device for each of the {rank_count} ranks that are there, found none left "
-        f"for rank {rank}",
-        code="devices-missing",
-    )
-
-
-def _checked(place: ManifestLocation, *, rank: int, device: Device, layout: PageLayout) -> RankAssignment:
-    """Plan the rank as its worker will, so that a wrong layout is refused now and not on four devices."""
-    pages_bytes = _planned_bytes(place.root_document, layout=layout)
-    if pages_bytes > device.pool_bytes:
-        raise Conflict(
-            f"device {place.node.name}/{device.name}: rank {rank} needs {pages_bytes} bytes of pages, its "
-            f"pool has {device.pool_bytes}",
-            code="devices-missing",
-        )
-    return RankAssignment(rank=rank, place=place, device=device, pages_bytes=pages_bytes)
-
-
-def _planned_bytes(document: RootDocument, *, layout: PageLayout) -> int:
-    """What the rank's pages take, planned once per document and layout: both are named by their digests."""
-    key = document.sha256, str(layout.sha256)
-    known = _planned.get(key)
-    if known is None:
-        plan = plan_restore(manifests.parsed(document), layout=layout)
-        known = layout.payload_bytes(block_counts=plan.block_counts)
-        if len(_planned) >= _MOST_PLANNED:
-            _planned.clear()
-        _planned[key] = known
-    return known
 
 
 def get_restore(session: Session, *, restore_id: UUID) -> Restore:

@@ -33,9 +33,8 @@ def retry_restore(session: Session, *, restore_id: UUID, by: str, settings: Sett
         image_config_id=restore.image_config_id,
         oracle=restore.question_sha256 or NO_QUESTION,
     )
-    ordered = request_restore(
-        session, order=order, by=by, silence_s=settings.node_silence_s, retry_of=restore
-    )
+    tried = restore.id, restore.try_number
+    ordered = request_restore(session, order=order, by=by, silence_s=settings.node_silence_s, retry_of=tried)
     newer = ordered.restore
     detail = f"as {newer.id}, try {newer.try_number} of {settings.try_limit}, by {by}"
     event = repository.add_event(session, restore_id=restore.id, kind="retried", detail=detail, rank=None)
