@@ -36,6 +36,7 @@ from app.restores.api.ranks import router as ranks
 from app.restores.dispatch import CeleryRankMessages, RankMessages
 from app.restores.service.admission import Looks
 from app.sources.api import router as sources
+from app.verdicts.api.batches import router as receipt_batches
 from app.verdicts.api.declarations import router as declarations
 from app.verdicts.api.exceptions import router as exceptions
 from app.verdicts.api.receipts import router as judged_receipts
@@ -65,6 +66,7 @@ API_ROUTERS: Final = (
     sources,
     images,
     receipts,
+    receipt_batches,
     judged_receipts,
     verdicts,
     declarations,

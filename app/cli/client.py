@@ -57,7 +57,8 @@ class ApiClient:
         Raises:
             ApiError: not reachable, or something else answered.
         """
-        response = self._response(method, path, params=params, content=content)
+        headers = {"Content-Type": "application/json"}
+        response = self._response(method, path, params=params, content=content, headers=headers)
         try:
             body = response.json()
         except ValueError as error:

@@ -6,6 +6,7 @@ again change nothing, so an import that was cut off is simply run again.
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -18,7 +19,7 @@ from rich.table import Table
 
 from app.cli.client import ApiClient, ApiError, fail, open_api
 from app.cli.import_folder import FoundFile, UnreadableIndex, files_of
-from app.cli.import_sending import Done, send_file, sent
+from app.cli.import_sending import Done, parts_of, send_file, send_together, sent_in_parts
 from app.cli.progress import progress_line
 from app.cli.receipt_lines import printable
 from app.config import Settings
@@ -59,7 +60,9 @@ def import_documents(
         str | None, typer.Option(help="Repository the paths are of; their paths in it are those given.")
     ] = None,
     commit: Annotated[str, typer.Option(help="Commit they were read at, 7 to 40 digits.")] = "",
-    jobs: Annotated[int, typer.Option(min=1, max=16, help="Documents under way at a time.")] = 2,
+    jobs: Annotated[
+        int, typer.Option(min=1, max=16, help="Requests of several documents under way at a time.")
+    ] = 2,
     url: Annotated[str | None, typer.Option(help="Address of the control plane.")] = None,
     api_key_file: Annotated[Path | None, typer.Option(help="File with an API key.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
@@ -73,8 +76,8 @@ def import_documents(
     try:
         api = open_api(Settings(), url=url, api_key_file=api_key_file)
         with progress_line("import") as say:
-            files = files_of(paths, repository=repository, commit=commit)
-            for done in sent(files, send=partial(_send, api), jobs=jobs):
+            parts = parts_of(files_of(paths, repository=repository, commit=commit))
+            for done in sent_in_parts(parts, send=partial(_send, api), jobs=jobs):
                 _count(summary, *done)
                 say(f"{summary.files} documents, {summary.refused} refused")
     except (ApiError, OSError, UnreadableIndex) as error:
@@ -86,9 +89,14 @@ def import_documents(
     raise typer.Exit(1 if summary.refused else 0)
 
 
-def _send(api: ApiClient, file: FoundFile) -> Done:
-    parameters = file.place.parameters() if file.place else {}
-    return send_file(api, file, to="/api/v1/receipts", parameters=parameters, most_bytes=MAX_RECEIPT_BYTES)
+def _send(api: ApiClient, part: Sequence[FoundFile]) -> list[Done]:
+    if len(part) == 1:
+        parameters = part[0].place.parameters() if part[0].place else {}
+        to, most = "/api/v1/receipts", MAX_RECEIPT_BYTES
+        return [send_file(api, part[0], to=to, parameters=parameters, most_bytes=most)]
+    return send_together(
+        api, part, to="/api/v1/receipts/batch", member="receipts", most_bytes=MAX_RECEIPT_BYTES
+    )
 
 
 def _count(summary: Summary, file: FoundFile, status: int, body: dict[str, Any]) -> None:
@@ -113,7 +121,9 @@ def _count(summary: Summary, file: FoundFile, status: int, body: dict[str, Any])
 
 
 def _outcome(body: dict[str, Any]) -> str:
-    """The whole receipt's outcome for what its schema speaks about."""
+    """The whole receipt's outcome for what its schema speaks about: said by itself of one among several."""
+    if "outcome" in body:
+        return str(body["outcome"])
     whole = [one for one in body["verdicts"] if one["kind"] == "receipt"]
     main = next((one for one in whole if one["capability"] == body["capability"]), None)
     chosen = main or next(iter(whole), None)

@@ -53,6 +53,7 @@ API: Final = {
     "GET /api/v1/images/{image_id}": "images:read",
     "GET /api/v1/receipts": "images:read",
     "POST /api/v1/receipts": "receipts:append",
+    "POST /api/v1/receipts/batch": "receipts:append",
     "GET /api/v1/receipts/{sha256}": "images:read",
     "GET /api/v1/receipts/{sha256}/document": "images:read",
     "GET /api/v1/receipts/{sha256}/proof": "evidence:export",

@@ -1,17 +1,25 @@
 """The whole corpus through the API comes out as without a server: outcome, codes, grade, deployable."""
 
+import importlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+from app.cli.import_folder import FoundFile, Place
+from app.cli.import_sending import parts_of
 from app.config import Settings
 from app.db.session import Database
 from app.main import create_app
 from tests.app.conftest import RecordedMessages
+from tests.app.test_cli_import import OverTestClient
 from tests.data.evidence_verdicts import corpus_index, corpus_stored, stored_lines
+
+# `app.cli` holds the commands under the names of their modules.
+import_documents = importlib.import_module("app.cli.import_documents")
 
 
 @pytest.fixture
@@ -37,15 +45,37 @@ def append(client: TestClient, key: str, raw: bytes, entry: dict[str, Any]) -> A
     return client.post("/api/v1/receipts", params=place, content=raw, headers=headers)
 
 
+def one_by_one(client: TestClient, key: str, evidence: Path, entries: list[Any]) -> Iterator[tuple[Any, int]]:
+    for entry in entries:
+        answer = append(client, key, (evidence / entry["file"]).read_bytes(), entry)
+        yield entry, answer.status_code
+
+
+def together(client: TestClient, key: str, evidence: Path, entries: list[Any]) -> Iterator[tuple[Any, int]]:
+    """The way `sparkgate import` sends them."""
+    api = OverTestClient(client, api_key=key)
+    found = [
+        FoundFile(
+            path=evidence / entry["file"],
+            place=Place(repository=entry["repo"], path=entry["path"], commit=entry.get("commit") or ""),
+        )
+        for entry in entries
+    ]
+    of_file = dict(zip([one.path for one in found], entries, strict=True))
+    for part in parts_of(iter(found)):
+        for file, status, _ in import_documents._send(api, part):
+            yield of_file[file.path], status
+
+
+@pytest.mark.parametrize("sent", [one_by_one, together])
 def test_the_corpus_comes_out_as_without_a_server(
-    evidence: Path, attested: TestClient, keys: dict[str, str]
+    evidence: Path, attested: TestClient, keys: dict[str, str], sent: Any
 ) -> None:
     entries = sorted(corpus_index(evidence), key=lambda one: not one.get("superseded"))
     refused = []
-    for entry in entries:
-        answer = append(attested, keys["operator"], (evidence / entry["file"]).read_bytes(), entry)
-        assert answer.status_code in (200, 201, 422), answer.text
-        if answer.status_code == 422:
+    for entry, status in sent(attested, keys["operator"], evidence, entries):
+        assert status in (200, 201, 422)
+        if status == 422:
             refused.append(entry["file"])
     assert all("_malformed/" in file for file in refused)
     assert refused

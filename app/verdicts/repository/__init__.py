@@ -68,6 +68,18 @@ def verdicts_of_receipt(session: Session, *, sha256: str) -> list[VerdictRow]:
     return list(session.scalars(query))
 
 
+def outcomes_of_receipts(session: Session, *, digests: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Receipt → capability → outcome of whole receipts, now."""
+    row = VerdictCurrent
+    query = select(row.receipt_sha256, row.capability, row.outcome).where(
+        row.receipt_sha256.in_(digests), row.kind == "receipt"
+    )
+    found: dict[str, dict[str, str]] = {}
+    for sha256, capability, outcome in session.execute(query.order_by(row.capability)):
+        found.setdefault(sha256 or "", {})[capability] = outcome
+    return found
+
+
 def list_current(
     session: Session, *, wanted: VerdictFilter, after: Cursor | None, limit: int
 ) -> list[VerdictRow]:
