@@ -38,46 +38,46 @@ def _parts(chosen: argparse.Namespace) -> dict[str, Callable[[Site], dict[str, A
 
 def run(home: Path, chosen: argparse.Namespace) -> dict[str, Any]:
     """Each part in an installation of its own, so that none inherits another's rows or processes."""
-    result: dict[str, Any] = {"machine": describe_machine(), "commit": _commit()}
+    result: dict[str, Any] = {"machine": describe_machine(), "commit": commit_measured()}
     for name in chosen.parts:
         say(f"{name} …")
         started = time.monotonic()
         folder = home / name
         folder.mkdir()
-        site = Site(folder, port=_free_port())
+        site = Site(folder, port=free_port())
         try:
             result[name] = _parts(chosen)[name](site.start())
         finally:
             site.stop()
         result[name]["took_s"] = time.monotonic() - started
-        _keep(result, at=chosen.json)
+        keep(result, at=chosen.json)
     result["machine_after"] = describe_machine()
     return result
 
 
-def _keep(result: dict[str, Any], *, at: Path | None) -> None:
+def keep(result: dict[str, Any], *, at: Path | None) -> None:
     """After every part: a later one that fails must not take the earlier ones with it."""
     if at is not None:
-        at.write_text(json.dumps(_rounded(result), indent=1) + "\n")
+        at.write_text(json.dumps(rounded(result), indent=1) + "\n")
 
 
-def _commit() -> str:
+def commit_measured() -> str:
     """The commit measured, and whether files differ from it."""
     command = ("git", "describe", "--always", "--dirty", "--abbrev=12")
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _rounded(item) for key, item in value.items()}
+        return {str(key): rounded(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_rounded(item) for item in value]
+        return [rounded(item) for item in value]
     return round(value, 2) if isinstance(value, float) else value
 
 
@@ -96,8 +96,8 @@ def main() -> int:
         result = run(home, chosen)
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    _keep(result, at=chosen.json)
-    sys.stdout.write(json.dumps(_rounded(result), indent=1) + "\n")
+    keep(result, at=chosen.json)
+    sys.stdout.write(json.dumps(rounded(result), indent=1) + "\n")
     return 0
 
 

@@ -30,6 +30,13 @@ class BareClient:
         self, kind: str, method: str, path: str, *, body: bytes | None = None, **headers: str
     ) -> tuple[int, Any]:
         """One request, measured under `kind`: its status and its JSON (None without a body)."""
+        status, raw = self.ask_bytes(kind, method, path, body=body, **headers)
+        return status, json.loads(raw) if raw else None
+
+    def ask_bytes(
+        self, kind: str, method: str, path: str, *, body: bytes | None = None, **headers: str
+    ) -> tuple[int, bytes]:
+        """The same, whatever is in the answer's body."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         started = time.perf_counter()
         try:
@@ -42,7 +49,7 @@ class BareClient:
         elapsed_ms = (time.perf_counter() - started) * 1e3
         server_ms = float(response.headers.get("x-server-ms", "nan"))
         self._record.add(kind, Sample(elapsed_ms, server_ms, response.status))
-        return response.status, json.loads(raw) if raw else None
+        return response.status, raw
 
     def _sent(
         self, method: str, path: str, *, body: bytes | None, headers: dict[str, str]

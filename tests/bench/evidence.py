@@ -1,176 +1,132 @@
-"""Receipts and verdicts in number: lists at any depth, append and verdict beside an import, its memory.
+"""Receipts and verdicts in number: pages and lists at any depth, appends beside an import, imports.
 
-    make bench BENCH=evidence ARGS="--rows 1000000 --appends 500"
+    make bench BENCH=evidence JSON=FILE                                    # 10⁶ receipts, 5·10⁴ images
+    make bench BENCH=evidence ARGS="imports --imports 10000 100000"        # one part
 
-Rows are loaded by SQL (`evidence_rows`); appends are documents that are judged, half of them about one image.
+Rows are loaded by SQL (`evidence_rows`); pages are asked of a real uvicorn; appends are judged in this
+process, an import runs through the command line and the web process. Nothing else should run meanwhile.
 """
 
 import argparse
 import json
-import resource
+import shutil
 import sys
-import threading
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median, quantiles
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import create_engine, text
-from sqlalchemy.orm import Session
-
-from app.config import Settings
-from app.core.digest import sha256
 from app.core.qualify.values import Basis
-from app.db.migrate import upgrade
 from app.db.session import Database, open_database
-from app.embedded import EmbeddedPostgres, make_home
-from app.receipts import repository as receipts
-from app.receipts.repository import ReceiptFilter
 from app.receipts.service.stored import facts_of_bytes
-from app.verdicts import repository as verdicts
-from app.verdicts.repository import VerdictFilter
 from app.verdicts.service.submit import submit
-from app.web.paging import Cursor
-from tests.app.evidence_documents import raw, receipt
+from tests.bench.control import commit_measured, free_port, keep, rounded
+from tests.bench.control_figures import spread
+from tests.bench.control_site import Site, say
+from tests.bench.evidence_import import document, measure_imports, start_import, write_folder
+from tests.bench.evidence_pages import measure_pages
 from tests.bench.evidence_rows import fill
 from tests.bench.machine import describe_machine
 
-ASKED = 40
-PAGE = 51
-SHARES = (0.0, 0.5, 0.99)
+PARTS: Final = ("pages", "appends", "imports")
+# Files of the import that runs beside the appends; it is ended with them.
+BESIDE: Final = 20_000
 
 
-def _figures(seconds: list[float]) -> dict[str, float]:
-    return {
-        "p50_ms": round(1000 * median(seconds), 2),
-        "p95_ms": round(1000 * quantiles(seconds, n=20)[-1], 2),
-    }
-
-
-def _timed(ask: Callable[[], Any], *, times: int) -> dict[str, float]:
-    seconds = []
-    for _ in range(times):
-        started = time.perf_counter()
-        ask()
-        seconds.append(time.perf_counter() - started)
-    return _figures(seconds)
-
-
-def _cursor(session: Session, *, table: str, key: str, where: str, share: float) -> Cursor | None:
-    if not share:
-        return None
-    count = session.execute(text(f"SELECT count(*) FROM {table} WHERE {where}")).scalar_one()
-    order = f"SELECT created_at, {key} FROM {table} WHERE {where} ORDER BY created_at DESC, {key} DESC"
-    row = session.execute(text(f"{order} OFFSET {int(count * share)} LIMIT 1")).one()
-    return Cursor(created_at=row[0], id=row[1])
-
-
-def lists(database: Database) -> dict[str, Any]:
-    """A page of each list at three depths, and what filters cost on the first page."""
-    measured: dict[str, Any] = {}
-    scopes = "kind = 'scope'"
-    with database.reading() as session:
-        for share in SHARES:
-            after = _cursor(session, table="receipt", key="sha256", where="true", share=share)
-            measured[f"receipts at {share}"] = _timed(
-                lambda after=after: receipts.list_receipts(  # type: ignore[misc]
-                    session, wanted=ReceiptFilter(), after=after, limit=PAGE
-                ),
-                times=ASKED,
-            )
-            after = _cursor(session, table="verdict_current", key="verdict_id", where=scopes, share=share)
-            measured[f"verdicts at {share}"] = _timed(
-                lambda after=after: verdicts.list_current(  # type: ignore[misc]
-                    session, wanted=VerdictFilter(), after=after, limit=PAGE
-                ),
-                times=ASKED,
-            )
-        filters: dict[str, dict[str, Any]] = {
-            "qualified": {"outcome": "qualified"},
-            "topology": {"tp": "4", "dcp": "4", "outcome": "qualified"},
-            "code": {"terms": ("code:CODE_0",)},
-            "search": {"search": (str(sha256(b"i77"))[:12],)},
-        }
-        for name, chosen in filters.items():
-            wanted = VerdictFilter(**chosen)
-            measured[f"verdicts {name}"] = _timed(
-                lambda wanted=wanted: verdicts.list_current(  # type: ignore[misc]
-                    session, wanted=wanted, after=None, limit=PAGE
-                ),
-                times=ASKED,
-            )
-    return measured
-
-
-def append(database: Database, document: bytes) -> float:
-    """Seconds of one receipt taken in and judged."""
+def append(database: Database, raw: bytes) -> float:
+    """Milliseconds of one receipt taken in and judged."""
     started = time.perf_counter()
-    facts = facts_of_bytes(document)
+    facts = facts_of_bytes(raw)
     with database.transaction() as session:
-        submit(session, raw=document, facts=facts, origin=None, by="bench", grade=Basis.SELF_CONSISTENT)
-    return time.perf_counter() - started
+        submit(session, raw=raw, facts=facts, origin=None, by="bench", grade=Basis.SELF_CONSISTENT)
+    return (time.perf_counter() - started) * 1e3
 
 
-def document(number: int, *, of: str) -> bytes:
-    image = sha256(f"{of}{number // 10}".encode())
-    return raw(receipt(artifact__image_id=f"sha256:{image}", profile__profile_id=f"{of}{number}"))
-
-
-def appends(database: Database, *, count: int) -> dict[str, Any]:
-    """Appends alone, then beside an import that runs all the time; its rate and the memory it adds."""
-    alone = _figures([append(database, document(number, of="alone")) for number in range(count)])
-    over, imported = threading.Event(), 0
-
-    def keep_importing() -> None:
-        nonlocal imported
-        while not over.is_set():
-            append(database, document(imported, of="import"))
-            imported += 1
-
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    importing = threading.Thread(target=keep_importing)
-    started = time.perf_counter()
-    importing.start()
-    beside = _figures([append(database, document(number, of="beside")) for number in range(count)])
-    over.set()
-    importing.join()
+def measure_appends(site: Site, *, count: int) -> dict[str, Any]:
+    """Appends alone, then beside an import that runs all the time."""
+    database = open_database(site.settings)
+    try:
+        for number in range(20):
+            append(database, document(number, of="warm"))
+        before = time.process_time()
+        alone = [append(database, document(number, of="alone")) for number in range(count)]
+        cpu_ms = (time.process_time() - before) * 1e3 / count
+        folder = site.home / "beside"
+        write_folder(folder, count=BESIDE, of="import")
+        importing = start_import(site, folder)
+        time.sleep(3)
+        started, first = time.perf_counter(), _receipts(site)
+        beside = [append(database, document(number, of="beside")) for number in range(count)]
+        seconds, last = time.perf_counter() - started, _receipts(site)
+        was_running = importing.poll() is None
+        importing.terminate()
+        importing.wait()
+    finally:
+        database.dispose()
     return {
-        "alone": alone,
-        "beside an import": beside,
-        "imported_per_second": round(imported / (time.perf_counter() - started)),
-        "added_memory_mib": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024,
+        "appended": count,
+        "cpu_ms": cpu_ms,
+        "alone_ms": spread(alone),
+        "beside_ms": spread(beside),
+        "imported_per_second": (last - first - count) / seconds,
+        "import_ran_all_the_time": was_running,
     }
 
 
-def run(*, rows: int, count: int) -> dict[str, Any]:
-    """All of it on a database of its own."""
-    with TemporaryDirectory(prefix="sparkgate-bench-") as folder:
-        home = Path(folder) / "home"
-        make_home(home)
-        server = EmbeddedPostgres(home)
-        urls = server.start(lambda line: print(line, file=sys.stderr))  # noqa: T201
-        try:
-            upgrade(urls.owner)
-            owner = create_engine(urls.owner)
-            fill(owner, rows=rows)
-            owner.dispose()
-            database = open_database(Settings.model_validate({"database_url": urls.app}))
-            measured = {"lists": lists(database), "appends": appends(database, count=count)}
-            database.dispose()
-        finally:
-            server.stop()
-    return {"machine": describe_machine(), "receipts": rows, "appended": count, **measured}
+def _receipts(site: Site) -> int:
+    with site.engine.connect() as connection:
+        return int(connection.exec_driver_sql("SELECT count(*) FROM receipt").scalar_one())
+
+
+def _parts(chosen: argparse.Namespace) -> dict[str, Callable[[Site], dict[str, Any]]]:
+    return {
+        "pages": lambda site: measure_pages(site, rows=chosen.rows, rounds=chosen.rounds),
+        "appends": lambda site: measure_appends(site, count=chosen.appends),
+        "imports": lambda site: measure_imports(site, counts=chosen.imports),
+    }
+
+
+def run(home: Path, chosen: argparse.Namespace) -> dict[str, Any]:
+    """All parts in one installation, over the same rows."""
+    result: dict[str, Any] = {"machine": describe_machine(), "commit": commit_measured()}
+    result |= {"receipts": chosen.rows, "parts": list(chosen.parts)}
+    site = Site(home, port=free_port())
+    try:
+        site.start()
+        started = time.monotonic()
+        fill(site.engine, rows=chosen.rows)
+        result["loaded_in_s"] = time.monotonic() - started
+        say(f"{chosen.rows} receipts loaded in {result['loaded_in_s']:.0f} s")
+        for name in chosen.parts:
+            say(f"{name} …")
+            result[name] = _parts(chosen)[name](site)
+            keep(result, at=chosen.json)
+    finally:
+        site.stop()
+    result["machine_after"] = describe_machine()
+    return result
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", default=PARTS, choices=PARTS, metavar="PART")
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--appends", type=int, default=500)
+    parser.add_argument("--imports", type=int, nargs="+", default=[2_000, 10_000])
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    home = Path(tempfile.mkdtemp(prefix="sparkgate-evidence-"))
+    home.chmod(0o711)
+    try:
+        result = run(home, chosen)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    keep(result, at=chosen.json)
+    sys.stdout.write(json.dumps(rounded(result), indent=1) + "\n")
+    return 0
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--appends", type=int, default=500)
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    found = json.dumps(run(rows=given.rows, count=given.appends), indent=1)
-    print(found)  # noqa: T201
-    if given.json:
-        given.json.write_text(found + "\n")
+    sys.exit(main())

@@ -12,8 +12,6 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,9 +24,9 @@ from app.db.session import Database, open_database
 from app.embedded import EmbeddedPostgres, make_home
 from app.evidence.service.request import ExportOrder, request_export
 from app.ledger.service.signing import create_key_file, read_signer
-from app.receipts.service import append_receipt
+from app.receipts.service import Submission, append_receipts
 from app.receipts.service.stored import facts_of_bytes
-from app.verdicts.service.submit import submit
+from app.verdicts.service.submit import submit_many
 from tests.app.evidence_documents import raw, receipt
 from tests.bench.machine import describe_machine
 
@@ -63,18 +61,19 @@ def load(database: Database, *, count: int, is_judged: bool) -> float:
     """Receipts that are taken in, some in a transaction; receipts a second."""
     started = time.perf_counter()
     for first in range(0, count, AT_ONCE):
+        documents = [_document(number) for number in range(first, min(first + AT_ONCE, count))]
+        given = [Submission(raw=one, facts=facts_of_bytes(one)) for one in documents]
         with database.transaction() as session:
-            for number in range(first, min(first + AT_ONCE, count)):
-                image = sha256(f"image {number // PER_IMAGE}".encode())
-                document = raw(
-                    receipt(artifact__image_id=f"sha256:{image}", profile__profile_id=f"p{number}")
-                )
-                facts = facts_of_bytes(document)
-                take: Callable[..., object] = append_receipt
-                if is_judged:
-                    take = partial(submit, grade=Basis.SELF_CONSISTENT)
-                take(session, raw=document, facts=facts, origin=None, by="bench")
+            if is_judged:
+                submit_many(session, submissions=given, by="bench", grade=Basis.SELF_CONSISTENT)
+            else:
+                append_receipts(session, submissions=given, by="bench")
     return count / (time.perf_counter() - started)
+
+
+def _document(number: int) -> bytes:
+    image = sha256(f"image {number // PER_IMAGE}".encode())
+    return raw(receipt(artifact__image_id=f"sha256:{image}", profile__profile_id=f"p{number}"))
 
 
 def timed(argv: list[str], *, env: dict[str, str]) -> tuple[float, int, int]:
