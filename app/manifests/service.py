@@ -164,36 +164,6 @@ def pin_document(
     return created
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanInputs:
-    """What a rank's worker needs to plan its part, all from one question.
-
-    Attributes:
-        is_pinned: the root document passed a complete check.
-        layout: the layout's canonical bytes.
-    """
-
-    sha256: str
-    storage_key: str
-    context_digest: str
-    is_pinned: bool
-    layout_sha256: str
-    layout: bytes
-
-
-def plan_inputs(session: Session, *, sha256: str, layout_sha256: str) -> PlanInputs:
-    """The names of a root document, whether it is pinned, and a layout; both are known to be there."""
-    row = repository.plan_inputs(session, sha256=sha256, layout_sha256=layout_sha256)
-    return PlanInputs(
-        sha256=sha256,
-        storage_key=row.storage_key,
-        context_digest=row.context_digest,
-        is_pinned=row.is_pinned,
-        layout_sha256=layout_sha256,
-        layout=row.layout,
-    )
-
-
 def _check_names(sighting: Sighting, *, names: tuple[str, str]) -> None:
     found = (sighting.storage_key, sighting.context_digest)
     if found != names:
@@ -261,9 +231,7 @@ def get_snapshot(
         session, context_digest=context_digest, rank_zero_storage_key=rank_zero_storage_key
     )
     places = [place for place, _ in found]
-    require_one_identity(
-        context_digest, keys={place.root_document.rank_zero_storage_key for place in places}
-    )
+    require_one_identity(context_digest, keys={place.root_document.rank_zero_storage_key for place in places})
     return _snapshot(places, now=found[0][1], silence_s=silence_s)
 
 

@@ -1,11 +1,11 @@
 """SQL of nodes and devices."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 from uuid import UUID, uuid4
 
-from sqlalchemy import bindparam, select, tuple_, update
+from sqlalchemy import bindparam, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, joinedload, selectinload
 
@@ -99,10 +99,3 @@ def lock_devices(session: Session, *, ids: Collection[UUID]) -> list[Device]:
     query = select(Device).options(joinedload(Device.node)).where(Device.id.in_(ids)).order_by(Device.id)
     query = query.with_for_update(of=Device, key_share=True)
     return list(session.scalars(query.execution_options(populate_existing=True)))
-
-
-def release_devices(session: Session, *, holders: Sequence[UUID]) -> None:
-    """Free the devices these attempts hold, locking in the order of ids."""
-    ids = select(Device.id).where(Device.held_by.in_(holders)).order_by(Device.id)
-    found = list(session.scalars(ids.with_for_update(key_share=True)))
-    session.execute(update(Device).where(Device.id.in_(found)).values(held_by=None))

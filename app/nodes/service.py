@@ -121,11 +121,6 @@ def declare_gone(session: Session, *, name: str, reason: str, silence_s: float, 
     return node
 
 
-def note_task(device: Device, *, now: datetime) -> None:
-    """Note that the device's worker has just consumed a task."""
-    device.last_task_at = now
-
-
 def get_node(session: Session, *, name: str) -> Node:
     """A node by name.
 
@@ -177,9 +172,3 @@ def devices_of_nodes(session: Session, *, node_ids: Collection[UUID]) -> dict[UU
     for device in repository.devices_of_nodes(session, node_ids=node_ids):
         found[device.node_id].append(device)
     return found
-
-
-def release_devices(session: Session, *, holders: Sequence[UUID]) -> None:
-    """Free the devices held by these attempts."""
-    if holders:
-        repository.release_devices(session, holders=holders)

@@ -109,14 +109,32 @@ def loaded_attempts() -> Iterator[set[UUID]]:
             event.remove(RankAttempt, name, note)
 
 
-def test_a_word_of_one_rank_reads_that_rank_only(ring: Ring) -> None:
+def test_no_word_of_a_rank_loads_ranks_as_objects(ring: Ring) -> None:
+    """Not even the last one of its kind, which moves the whole restore forward."""
     restore = ring.start_restore()
-    with loaded_attempts() as claimed:
-        ranks = ring.claim_all({"attempts": restore["attempts"][:1]})
-    own = {UUID(ranks[0].attempt_id)}
-    with loaded_attempts() as ready:
-        ranks[0].ready().raise_for_status()
-    with loaded_attempts() as polled:
-        ranks[0].decision()
-    assert claimed == ready == own
-    assert polled == set()
+    with loaded_attempts() as loaded:
+        ranks = ring.claim_all(restore)
+        for rank in ranks:
+            rank.ready().raise_for_status()
+        epoch = ranks[0].decision()["epoch"]
+        for rank in ranks:
+            rank.publish(epoch).raise_for_status()
+    assert ring.restore(restore["id"])["outcome"] == "restored"
+    discard = f"/api/v1/restores/{restore['id']}/discard"
+    ring.client.post(discard, headers=ring.operator_headers).raise_for_status()
+    with loaded_attempts() as released:
+        for rank in ranks:
+            rank.say("released").raise_for_status()
+    assert ring.restore(restore["id"])["state"] == "finished"
+    assert loaded == released == set()
+
+
+def test_no_rank_that_fails_or_retracts_loads_ranks_as_objects(ring: Ring) -> None:
+    restore = ring.start_restore()
+    ranks = ring.claim_all({"attempts": restore["attempts"][:3]})
+    with loaded_attempts() as loaded:
+        ranks[0].fail().raise_for_status()
+        for rank in ranks[1:]:
+            rank.say("retracted").raise_for_status()
+    assert ring.restore(restore["id"])["outcome"] == "corrupt"
+    assert loaded == set()

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID, uuid4
 
-from sqlalchemy import Row, Select, and_, bindparam, func, literal, select, text, true, tuple_, update
+from sqlalchemy import Select, and_, bindparam, func, literal, select, true, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, contains_eager, defer
 
@@ -49,22 +49,6 @@ def unpinned_documents(session: Session, *, digests: Collection[str]) -> set[str
     query = select(row.sha256).outerjoin(ManifestPin, ManifestPin.root_document_sha256 == row.sha256)
     wanted = row.sha256.in_(digests), row.stream_sha256.is_not(None)
     return set(session.scalars(query.where(*wanted, ManifestPin.root_document_sha256.is_(None))))
-
-
-_PLAN_INPUTS: Final = text(
-    """
-    SELECT d.storage_key, d.context_digest, p.root_document_sha256 IS NOT NULL AS is_pinned,
-           l.document AS layout
-      FROM root_document AS d
-      JOIN layout AS l ON l.sha256 = :layout_sha256
-      LEFT JOIN manifest_pin AS p ON p.root_document_sha256 = d.sha256
-     WHERE d.sha256 = :sha256
-    """
-)
-
-
-def plan_inputs(session: Session, *, sha256: str, layout_sha256: str) -> Row[str, str, bool, bytes]:
-    return session.execute(_PLAN_INPUTS, {"sha256": sha256, "layout_sha256": layout_sha256}).one()
 
 
 def list_documents(

@@ -3,15 +3,14 @@
 All but the claim carry the fencing token the claim gave out, in the header `Fencing-Token`.
 """
 
+from functools import lru_cache
 from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header
 from sqlalchemy.orm import Session
 
-from app.core.canonical_json import decode_canonical, expect_object
-from app.db.session import database_time
-from app.models import Restore
+from app.core.canonical_json import JsonObject, decode_canonical, expect_object
 from app.restores.api import resources
 from app.restores.api.deps import Admission, AdmissionDep, MessagesDep
 from app.restores.schemas import (
@@ -56,11 +55,17 @@ SpeakerDep = Annotated[Speaker, Depends(speaker)]
 RawReport = Annotated[bytes, Depends(raw_body(limit_bytes=LARGEST_REPORT_BYTES))]
 
 
-def _decided(session: Session, restore: Restore, *, admission: Admission) -> DecisionResource:
+@lru_cache(maxsize=256)
+def _document(canonical: bytes) -> JsonObject:
+    """A document that many ranks are told, decoded once; nobody changes it."""
+    return expect_object(decode_canonical(canonical, subject="document"), subject="document")
+
+
+def _decided(session: Session, told: resources.Decided, *, admission: Admission) -> DecisionResource:
     """The decision, and a look at the queue if this request has freed devices."""
-    if restore.outcome is not None:
+    if told.outcome is not None:
         admission.look_after(session)
-    return resources.decision(restore)
+    return resources.decision(told)
 
 
 @router.post(
@@ -73,35 +78,34 @@ def _decided(session: Session, restore: Restore, *, admission: Admission) -> Dec
 def claim(
     attempt_id: UUID, body: ClaimBody, principal: NodeReporter, database: DatabaseDep, settings: SettingsDep
 ) -> ClaimResource:
-    with database.transaction() as session:
-        claimed = attempts.claim(
-            session,
-            attempt_id=attempt_id,
-            principal=principal,
-            asked=ClaimAsked(generation=body.generation, token=body.token),
-            lease_s=settings.lease_s,
+    asked = ClaimAsked(generation=body.generation, token=body.token)
+    with database.single() as session:
+        claimed = attempts.claim_at_once(
+            session, attempt_id, principal, asked=asked, lease_s=settings.lease_s
         )
-    inputs = claimed.inputs
-    layout = decode_canonical(inputs.layout, subject=f"layout {inputs.layout_sha256}")
+    if claimed is None:
+        with database.transaction() as session:
+            claimed = attempts.claim(
+                session, attempt_id=attempt_id, principal=principal, asked=asked, lease_s=settings.lease_s
+            )
+    granted, question = claimed.granted, claimed.question
     return ClaimResource(
         attempt_id=attempt_id,
-        restore_id=claimed.restore.id,
-        rank=claimed.attempt.rank,
-        token=claimed.token,
+        restore_id=granted.restore_id,
+        rank=granted.rank,
+        token=granted.token,
         lease_s=settings.lease_s,
-        root_path=claimed.attempt.root_path,
-        storage_key=inputs.storage_key,
-        context_digest=inputs.context_digest,
-        root_document_sha256=inputs.sha256,
-        stream_pinned=inputs.is_pinned,
-        span_tokens=claimed.restore.span_tokens,
-        oracle=None
-        if claimed.question is None
-        else decode_canonical(claimed.question.to_bytes(), subject="oracle"),
-        fault=claimed.fault,
-        layout=expect_object(layout, subject="layout"),
-        pace_s=pace.pace_s(claimed.restore.rank_count),
-        turn_s=pace.turn_s(claimed.attempt.rank, rank_count=claimed.restore.rank_count),
+        root_path=granted.root_path,
+        storage_key=granted.storage_key,
+        context_digest=granted.context_digest,
+        root_document_sha256=granted.root_document_sha256,
+        stream_pinned=granted.is_pinned,
+        span_tokens=granted.span_tokens,
+        oracle=None if question is None else _document(question.to_bytes()),
+        fault=granted.fault,
+        layout=_document(claimed.layout.canonical),
+        pace_s=pace.pace_s(granted.rank_count),
+        turn_s=pace.turn_s(granted.rank, rank_count=granted.rank_count),
     )
 
 
@@ -165,8 +169,8 @@ def failure(
     admission: AdmissionDep,
 ) -> DecisionResource:
     with database.transaction() as session:
-        restore = attempts.record_failure(session, speaker, raw=raw, messages=admission.messages)
-        return _decided(session, restore, admission=admission)
+        told = attempts.record_failure(session, speaker, raw=raw, messages=admission.messages)
+        return _decided(session, told, admission=admission)
 
 
 @router.get(
@@ -205,10 +209,8 @@ def publish(
     admission: AdmissionDep,
 ) -> DecisionResource:
     with database.transaction() as session:
-        restore = attempts.acknowledge_publish(
-            session, speaker, epoch=body.epoch, messages=admission.messages
-        )
-        return _decided(session, restore, admission=admission)
+        told = attempts.acknowledge_publish(session, speaker, epoch=body.epoch, messages=admission.messages)
+        return _decided(session, told, admission=admission)
 
 
 @router.put(
@@ -224,8 +226,8 @@ def retracted(
     admission: AdmissionDep,
 ) -> DecisionResource:
     with database.transaction() as session:
-        restore = attempts.record_retracted(session, speaker, messages=admission.messages)
-        return _decided(session, restore, admission=admission)
+        told = attempts.record_retracted(session, speaker, messages=admission.messages)
+        return _decided(session, told, admission=admission)
 
 
 @router.put(
@@ -264,10 +266,12 @@ def released(
     admission: AdmissionDep,
 ) -> DecisionResource:
     with database.transaction() as session:
-        attempt = attempts.locked_attempt(session, speaker)
-        now = database_time(session)
-        residency.report_gone(
-            session, attempt=attempt, messages=admission.messages, settings=admission.settings, now=now
-        )
-        admission.look_after(session)
-        return resources.decision(attempt.restore)
+        held = attempts.held_rank(session, speaker)
+        told = residency.report_gone(session, held, messages=admission.messages, settings=admission.settings)
+    if held.pages_released_at is None:
+        # Asked after the commit: an order that came meanwhile has seen the pages there, or is seen here.
+        with database.single() as session:
+            is_wanted = residency.is_wanted(session, device_id=held.device_id)
+        if is_wanted:
+            admission.looks.look()
+    return resources.decision(told)

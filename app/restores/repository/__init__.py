@@ -6,19 +6,14 @@ from typing import Final
 from uuid import UUID
 
 from sqlalchemy import Row, Select, func, or_, select, text, tuple_
-from sqlalchemy import Sequence as DatabaseSequence
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.models import Device, RankAttempt, RankReadback, Readback, Restore, RestoreEvent
 from app.restores.repository.answers import add_answer as add_answer
 from app.restores.repository.answers import get_answer as get_answer
 from app.restores.repository.answers import parts as parts
-from app.restores.repository.words import Told as Told
-from app.restores.repository.words import ask as ask
-from app.restores.repository.words import beat as beat
 from app.web.paging import Cursor, Total, count_rows
 
-_fencing_token = DatabaseSequence("fencing_token")
 _admission_lock = 0x53504144
 _with_devices = selectinload(Restore.attempts).joinedload(RankAttempt.device).joinedload(Device.node)
 _with_attempts = (
@@ -30,10 +25,6 @@ _with_attempts = (
 def lock_admission(session: Session) -> None:
     """Admissions are one at a time: otherwise two restores could each take half of what both need."""
     session.execute(select(func.pg_advisory_xact_lock(_admission_lock)))
-
-
-def next_token(session: Session) -> int:
-    return session.execute(select(_fencing_token.next_value())).scalar_one()
 
 
 def add_event(
@@ -50,8 +41,10 @@ def events(session: Session, *, restore_id: UUID) -> list[RestoreEvent]:
 
 
 def get_restore(session: Session, *, restore_id: UUID) -> Restore | None:
+    """A restore with its attempts and their reports, as they are in this transaction."""
     query = select(Restore).options(*_with_attempts).where(Restore.id == restore_id)
-    return session.scalars(query).one_or_none()
+    # Anew: what ends attempts does so with statements, and leaves objects as they were read.
+    return session.scalars(query.execution_options(populate_existing=True)).one_or_none()
 
 
 def has_restore(session: Session, *, restore_id: UUID) -> bool:
@@ -78,20 +71,10 @@ def lock_restore_of(session: Session, *, attempt_id: UUID, exclusive: bool = Tru
     return session.execute(query).scalar_one_or_none()
 
 
-def lock_devices_of(session: Session, *, restore_id: UUID) -> None:
-    """Lock the devices that the ranks of a restore hold, in the order of their ids.
-
-    Not those that its ended ranks have freed: admission locks free devices, so the two never wait for each
-    other.
-    """
-    query = (
-        select(Device.id)
-        .join(RankAttempt, RankAttempt.id == Device.held_by)
-        .where(RankAttempt.restore_id == restore_id)
-        .order_by(Device.id)
-        .with_for_update(of=Device, key_share=True)
-    )
-    session.execute(query).all()
+def held_restore(session: Session, *, restore_id: UUID) -> Restore:
+    """A restore whose row this transaction holds, without its attempts."""
+    query = select(Restore).where(Restore.id == restore_id)
+    return session.scalars(query.execution_options(populate_existing=True)).one()
 
 
 def rank_states(session: Session, *, restore_id: UUID) -> Sequence[Row[str, str | None, int | None, bool]]:

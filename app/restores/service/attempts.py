@@ -13,16 +13,17 @@ from sqlalchemy.orm import Session
 from app.core.errors import CoreError
 from app.core.oracle.question import OracleQuestion
 from app.core.restore.report import RankOutcome
+from app.core.store.snapshot import PageLayout
 from app.errors import AppError, Conflict, NotFound, Refused
-from app.manifests import service as manifests
-from app.manifests.service import PlanInputs
-from app.models import RankAttempt, RankReportRow, Restore
-from app.nodes import service as nodes
+from app.layouts import service as layouts
+from app.models import RankAttempt, Restore
 from app.oracles import service as oracles
 from app.restores import repository
 from app.restores.dispatch import RankMessages
-from app.restores.repository import Told
-from app.restores.service.completion import advance, end_attempt, hold_devices
+from app.restores.repository import words
+from app.restores.repository.endings import Ending
+from app.restores.repository.words import Granted, Held, Told
+from app.restores.service.completion import advance, end_held
 from app.restores.service.oracle_parts import check_part
 from app.restores.service.reports import Reported, check_runtime, problem_of, read_report
 from app.web.auth import Principal, check_node
@@ -47,18 +48,12 @@ class ClaimAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a worker gets for its claim: the token, the lease and the inputs of the plan."""
+    """What a worker gets for its claim: the token, the rank's part of the order, what its pages mean and what
+    they are asked."""
 
-    attempt: RankAttempt
-    restore: Restore
-    token: int
-    inputs: PlanInputs
+    granted: Granted
+    layout: PageLayout
     question: OracleQuestion | None = None
-
-    @property
-    def fault(self) -> str | None:
-        """The fault that this rank puts in on purpose."""
-        return self.restore.fault_name if self.restore.fault_rank == self.attempt.rank else None
 
 
 def claim(
@@ -73,47 +68,53 @@ def claim(
         Forbidden: the attempt is another node's.
         Conflict: claimed before, not admitted, already decided, or asked by an earlier generation.
     """
-    restore, attempt, now = _locked(session, attempt_id=attempt_id, principal=principal, exclusive=False)
-    nodes.note_task(attempt.device, now=now)
-    if _is_repeated(attempt, asked=asked, now=now):
-        attempt.lease_expires_at = now + timedelta(seconds=lease_s)
-        return _claim(session, attempt=attempt, restore=restore, token=asked.token or 0)
-    obstacle = _claim_obstacle(restore, attempt=attempt, generation=asked.generation)
-    if obstacle is not None:
+    speaker = (attempt_id, principal)
+    claimed = claim_at_once(session, *speaker, asked=asked, lease_s=lease_s)
+    if claimed is not None:
+        return claimed
+    obstacle = _claim_obstacle(session, *speaker, generation=asked.generation)
+    # Nothing is in the way any more: it was being admitted a moment ago.
+    if obstacle is None:
+        claimed = claim_at_once(session, *speaker, asked=asked, lease_s=lease_s)
+    if claimed is None:
+        obstacle = obstacle or "expected an attempt that nobody changes, found one that somebody does"
         raise Conflict(f"attempt {attempt_id}: {obstacle}", code="attempt-not-claimable")
-    attempt.token = asked.token or repository.next_token(session)
-    attempt.device_generation = asked.generation
-    attempt.runtime = attempt.device.runtime
-    attempt.state = "claimed"
-    attempt.claimed_at = now
-    attempt.next_send_at = None
-    attempt.lease_expires_at = now + timedelta(seconds=lease_s)
-    device = f"{attempt.device.node.name}/{attempt.device.name}"
-    repository.add_event(
-        session, restore_id=restore.id, kind="claimed", detail=f"by {device}", rank=attempt.rank
+    return claimed
+
+
+def claim_at_once(
+    session: Session, attempt_id: UUID, principal: Principal, *, asked: ClaimAsked, lease_s: float
+) -> Claim | None:
+    """Claim with one statement; None where there is more to it, and `claim` has to say what."""
+    granted = words.claim(
+        session,
+        attempt_id=attempt_id,
+        node=principal.node_name,
+        generation=asked.generation,
+        token=asked.token,
+        lease_s=lease_s,
     )
-    session.flush()
-    return _claim(session, attempt=attempt, restore=restore, token=attempt.token)
-
-
-def _claim(session: Session, *, attempt: RankAttempt, restore: Restore, token: int) -> Claim:
-    inputs = manifests.plan_inputs(
-        session, sha256=attempt.root_document_sha256, layout_sha256=restore.layout_sha256
+    if granted is None:
+        return None
+    question = granted.question_sha256
+    return Claim(
+        granted=granted,
+        layout=layouts.known_layout(session, sha256=granted.layout_sha256),
+        question=None if question is None else oracles.known_question(session, sha256=question),
     )
-    asked = restore.question_sha256
-    question = None if asked is None else oracles.known_question(session, sha256=asked)
-    return Claim(attempt=attempt, restore=restore, token=token, inputs=inputs, question=question)
 
 
-def _is_repeated(attempt: RankAttempt, *, asked: ClaimAsked, now: datetime) -> bool:
-    """Whether this very claim was granted before and its worker has said nothing else since."""
-    granted = (attempt.token, attempt.device_generation)
-    if asked.token is None or granted != (asked.token, asked.generation) or attempt.state != "claimed":
-        return False
-    return attempt.lease_expires_at is not None and attempt.lease_expires_at >= now
-
-
-def _claim_obstacle(restore: Restore, *, attempt: RankAttempt, generation: int) -> str | None:
+def _claim_obstacle(
+    session: Session, attempt_id: UUID, principal: Principal, *, generation: int
+) -> str | None:
+    """Why an attempt cannot be claimed, as it is while its row and its restore's are held."""
+    held = repository.lock_restore_of(session, attempt_id=attempt_id, exclusive=False)
+    found = repository.lock_attempt(session, attempt_id=attempt_id)
+    if held is None or found is None:
+        raise NotFound(f"attempt {attempt_id}: not found")
+    attempt, _ = found
+    check_node(principal, node_name=attempt.device.node.name)
+    restore = attempt.restore
     if attempt.state != "waiting" or restore.decision is not None:
         return f"expected waiting in a running restore, found {attempt.state} in a {restore.state} one"
     if restore.state != "running" or attempt.device.held_by != attempt.id:
@@ -127,7 +128,7 @@ def beat(
     session: Session, speaker: Speaker, *, progress: dict[str, Any] | None, lease_s: float
 ) -> Told | None:
     """Renew the lease with one statement; None where there is more to it, and `heartbeat` has to say what."""
-    return repository.beat(
+    return words.beat(
         session,
         attempt_id=speaker.attempt_id,
         token=speaker.token,
@@ -139,7 +140,7 @@ def beat(
 
 def ask(session: Session, speaker: Speaker) -> Told | None:
     """What is decided, with one statement; None where there is more to it, see `attempt_of`."""
-    return repository.ask(
+    return words.ask(
         session, attempt_id=speaker.attempt_id, token=speaker.token, node=speaker.principal.node_name
     )
 
@@ -166,12 +167,12 @@ def heartbeat(
         if progress is not None:
             attempt.progress = progress
     elif attempt.token != speaker.token:
-        raise _stale(attempt, token=speaker.token)
+        raise _stale(attempt.id, token=speaker.token)
     _note_heard(attempt, restore=attempt.restore, now=now)
     return attempt.restore
 
 
-def record_ready(session: Session, speaker: Speaker, *, raw: bytes, messages: RankMessages) -> Restore:
+def record_ready(session: Session, speaker: Speaker, *, raw: bytes, messages: RankMessages) -> Told:
     """A rank has placed everything: keep its report, and decide if it was the last.
 
     Raises:
@@ -181,58 +182,44 @@ def record_ready(session: Session, speaker: Speaker, *, raw: bytes, messages: Ra
             one the worker registered.
     """
     said = _read(session, speaker, raw=raw, restored=True)
-    report, row = said.report, said.row
-    restore, attempt, now = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
-    if _already_reported(attempt, row=row, token=speaker.token):
-        return restore
-    _check_token(attempt, token=speaker.token, now=now)
-    check_runtime(attempt, found=said.runtime)
-    check_part(said.part, restore=restore, attempt=attempt)
-    session.add(row)
-    attempt.state = "ready"
-    attempt.ready_at = now
-    repository.add_event(
-        session, restore_id=restore.id, kind="ready", detail=f"{report.bytes} bytes", rank=attempt.rank
-    )
-    advance(session, restore=restore, now=now, messages=messages)
-    _note_heard(attempt, restore=restore, now=now)
-    return restore
+    held = _held(session, speaker)
+    if _already_reported(session, held, token=speaker.token, sha256=said.sha256):
+        return held.told
+    _check_token(held, token=speaker.token, now=held.now)
+    check_runtime(held, found=said.runtime)
+    check_part(said.part, held=held)
+    is_last = words.note_ready(session, held, report=said.values, detail=f"{said.report.bytes} bytes")
+    return _advanced(session, held, messages=messages) if is_last else held.told
 
 
-def record_failure(session: Session, speaker: Speaker, *, raw: bytes, messages: RankMessages) -> Restore:
+def record_failure(session: Session, speaker: Speaker, *, raw: bytes, messages: RankMessages) -> Told:
     """A rank could not restore, or stopped as it was told: keep its report and have every other rank retract.
 
     Raises: as `record_ready`.
     """
     said = _read(session, speaker, raw=raw, restored=False)
-    report, row = said.report, said.row
-    restore, attempt, now = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
-    if _already_reported(attempt, row=row, token=speaker.token):
-        return restore
-    _check_token(attempt, token=speaker.token, now=now)
-    check_runtime(attempt, found=said.runtime)
-    session.add(row)
-    hold_devices(session, restore=restore)
-    state, problem = "reported", problem_of(report)
-    if report.outcome is RankOutcome.CANCELLED:
-        state, problem = _stopped(restore, attempt=attempt)
-    end_attempt(
-        session,
-        attempt=attempt,
-        state=state,
-        outcome=str(report.outcome) if state == "reported" else None,
-        problem=problem,
-        now=now,
+    held = _held(session, speaker)
+    if _already_reported(session, held, token=speaker.token, sha256=said.sha256):
+        return held.told
+    _check_token(held, token=speaker.token, now=held.now)
+    check_runtime(held, found=said.runtime)
+    words.keep_report(session, attempt_id=held.id, values=said.values)
+    ending = Ending(
+        state="reported",
+        outcome=str(said.report.outcome),
+        problem=problem_of(said.report),
         pages="released",
     )
-    advance(session, restore=restore, now=now, messages=messages)
-    return restore
+    if said.report.outcome is RankOutcome.CANCELLED:
+        ending = _stopped(held)
+    end_held(session, held, ending=ending)
+    return _advanced(session, held, messages=messages)
 
 
 def _read(session: Session, speaker: Speaker, *, raw: bytes, restored: bool) -> Reported:
     """The report, read before any lock is taken; what is wrong with it is told to whose attempt it is."""
     try:
-        said = read_report(raw, attempt_id=speaker.attempt_id)
+        said = read_report(raw)
         if (said.report.outcome is RankOutcome.RESTORED) is not restored:
             wanted = "restored" if restored else "other than restored"
             raise Refused(f"report: expected an outcome {wanted}, found {said.report.outcome}")
@@ -242,60 +229,59 @@ def _read(session: Session, speaker: Speaker, *, raw: bytes, restored: bool) -> 
     return said
 
 
-def _stopped(restore: Restore, *, attempt: RankAttempt) -> tuple[str, dict[str, Any] | None]:
+def _stopped(held: Held) -> Ending:
     """A rank that stopped is cancelled if it was to retract; by itself it has no right to, and is lost."""
-    if restore.decision == "retract":
-        return "cancelled", None
-    device = f"{attempt.device.node.name}/{attempt.device.name}"
-    return "lost", {"code": "rank-lost", "detail": f"the rank worker of {device} stopped without being told"}
+    if held.decision == "retract":
+        return Ending(state="cancelled", outcome=None, pages="released")
+    detail = f"the rank worker of {held.node}/{held.device} stopped without being told"
+    problem = {"code": "rank-lost", "detail": detail}
+    return Ending(state="lost", outcome=None, problem=problem, pages="released")
 
 
-def acknowledge_publish(session: Session, speaker: Speaker, *, epoch: int, messages: RankMessages) -> Restore:
+def acknowledge_publish(session: Session, speaker: Speaker, *, epoch: int, messages: RankMessages) -> Told:
     """A rank has published under the decision's epoch; with the last one the restore is restored.
 
     Raises:
         Conflict: stale token, lost lease, or an epoch that is not the one decided.
     """
-    restore, attempt, now = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
-    if attempt.token == speaker.token and attempt.acknowledged_epoch == epoch:
-        return restore
-    _check_token(attempt, token=speaker.token, now=now)
-    if restore.decision != "publish" or restore.epoch != epoch:
+    held = _held(session, speaker)
+    if held.token == speaker.token and held.acknowledged_epoch == epoch:
+        return held.told
+    _check_token(held, token=speaker.token, now=held.now)
+    if held.decision != "publish" or held.epoch != epoch:
         raise Conflict(
-            f"epoch: expected {restore.decision or 'no decision'} {restore.epoch}, found publish {epoch}",
+            f"epoch: expected {held.decision or 'no decision'} {held.epoch}, found publish {epoch}",
             code="epoch-stale",
         )
-    attempt.acknowledged_epoch = epoch
-    attempt.acknowledged_at = now
-    repository.add_event(
-        session, restore_id=restore.id, kind="published", detail=f"epoch {epoch}", rank=attempt.rank
-    )
-    advance(session, restore=restore, now=now, messages=messages)
-    return restore
+    is_last = words.note_published(session, held, epoch=epoch)
+    return _advanced(session, held, messages=messages) if is_last else held.told
 
 
-def record_retracted(session: Session, speaker: Speaker, *, messages: RankMessages) -> Restore:
+def record_retracted(session: Session, speaker: Speaker, *, messages: RankMessages) -> Told:
     """A rank has given its pages back because the decision said so.
 
     Raises:
         Conflict: stale token, or the decision does not say retract.
     """
-    restore, attempt, now = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
-    if attempt.ended_at is not None and attempt.token == speaker.token:
-        return restore
-    _check_token(attempt, token=speaker.token, now=now)
-    if restore.decision != "retract":
+    held = _held(session, speaker)
+    if held.ended_at is not None and held.token == speaker.token:
+        return held.told
+    _check_token(held, token=speaker.token, now=held.now)
+    if held.decision != "retract":
         raise Conflict(
-            f"attempt {speaker.attempt_id}: expected decision retract, found {restore.decision or 'none'}",
+            f"attempt {speaker.attempt_id}: expected decision retract, found {held.decision or 'none'}",
             code="epoch-stale",
         )
-    hold_devices(session, restore=restore)
-    _note_heard(attempt, restore=restore, now=now)
-    end_attempt(
-        session, attempt=attempt, state="cancelled", outcome=None, problem=None, now=now, pages="released"
-    )
-    advance(session, restore=restore, now=now, messages=messages)
-    return restore
+    ending = Ending(state="cancelled", outcome=None, pages="released", is_told=True)
+    end_held(session, held, ending=ending)
+    return _advanced(session, held, messages=messages)
+
+
+def _advanced(session: Session, held: Held, *, messages: RankMessages) -> Told:
+    """Move the restore as far as its attempts allow, and what its worker is told then."""
+    restore = repository.held_restore(session, restore_id=held.restore_id)
+    advance(session, restore=restore, now=held.now, messages=messages)
+    return Told(decision=restore.decision, epoch=restore.epoch, outcome=restore.outcome)
 
 
 def must_note_heard(attempt: RankAttempt) -> bool:
@@ -328,8 +314,12 @@ def locked_attempt(session: Session, speaker: Speaker) -> RankAttempt:
         Forbidden: the attempt is another node's.
         Conflict: the token is not the current one.
     """
-    _, attempt, _ = _locked(session, attempt_id=speaker.attempt_id, principal=speaker.principal)
-    return _with_token(attempt, token=speaker.token)
+    repository.lock_restore_of(session, attempt_id=speaker.attempt_id)
+    held = repository.lock_attempt(session, attempt_id=speaker.attempt_id)
+    if held is None:
+        raise NotFound(f"attempt {speaker.attempt_id}: not found")
+    check_node(speaker.principal, node_name=held[0].device.node.name)
+    return _with_token(held[0], token=speaker.token)
 
 
 def attempt_of(session: Session, speaker: Speaker) -> RankAttempt:
@@ -346,37 +336,40 @@ def attempt_of(session: Session, speaker: Speaker) -> RankAttempt:
 
 def _with_token(attempt: RankAttempt, *, token: int) -> RankAttempt:
     if attempt.token != token:
-        raise _stale(attempt, token=token)
+        raise _stale(attempt.id, token=token)
     return attempt
 
 
-def _locked(
-    session: Session, *, attempt_id: UUID, principal: Principal, exclusive: bool = True
-) -> tuple[Restore, RankAttempt, datetime]:
-    """The restore's row, then the attempt's, as they are once both are held, and the time then; no other rank
-    is loaded.
+def held_rank(session: Session, speaker: Speaker) -> Held:
+    """The rank of a worker that shows its token, its row and its restore's held.
 
-    Args:
-        exclusive: False for a word that leaves the restore as it is, so that ranks may say it side by side.
+    Raises: as `locked_attempt`.
     """
-    repository.lock_restore_of(session, attempt_id=attempt_id, exclusive=exclusive)
-    held = repository.lock_attempt(session, attempt_id=attempt_id)
+    held = _held(session, speaker)
+    if held.token != speaker.token:
+        raise _stale(held.id, token=speaker.token)
+    return held
+
+
+def _held(session: Session, speaker: Speaker) -> Held:
+    """The restore's row, then the attempt's, as they are once both are held, and the time then; no other rank
+    is loaded."""
+    held = words.hold(session, attempt_id=speaker.attempt_id)
     if held is None:
-        raise NotFound(f"attempt {attempt_id}: not found")
-    attempt, now = held
-    check_node(principal, node_name=attempt.device.node.name)
-    return attempt.restore, attempt, now
+        raise NotFound(f"attempt {speaker.attempt_id}: not found")
+    check_node(speaker.principal, node_name=held.node)
+    return held
 
 
-def _stale(attempt: RankAttempt, *, token: int) -> Conflict:
+def _stale(attempt_id: UUID, *, token: int) -> Conflict:
     return Conflict(
-        f"attempt {attempt.id}: fencing token {token} is not the current one", code="fencing-token-stale"
+        f"attempt {attempt_id}: fencing token {token} is not the current one", code="fencing-token-stale"
     )
 
 
-def _check_token(attempt: RankAttempt, *, token: int, now: datetime) -> None:
+def _check_token(attempt: RankAttempt | Held, *, token: int, now: datetime) -> None:
     if attempt.token != token:
-        raise _stale(attempt, token=token)
+        raise _stale(attempt.id, token=token)
     if attempt.ended_at is not None:
         raise Conflict(f"attempt {attempt.id}: ended as {attempt.state}", code="lease-lost")
     if attempt.lease_expires_at is None or attempt.lease_expires_at < now:
@@ -385,15 +378,18 @@ def _check_token(attempt: RankAttempt, *, token: int, now: datetime) -> None:
         )
 
 
-def _already_reported(attempt: RankAttempt, *, row: RankReportRow, token: int) -> bool:
+def _already_reported(session: Session, held: Held, *, token: int, sha256: str) -> bool:
     # A rank that has not got so far has none, and nobody needs to ask for it.
-    if attempt.state in {"waiting", "claimed", "running"} or attempt.report is None:
+    if held.state in {"waiting", "claimed", "running"}:
         return False
-    if attempt.token != token:
-        raise _stale(attempt, token=token)
-    if attempt.report.sha256 != row.sha256:
+    found = words.report_sha256(session, attempt_id=held.id)
+    if found is None:
+        return False
+    if held.token != token:
+        raise _stale(held.id, token=token)
+    if found != sha256:
         raise Conflict(
-            f"attempt {attempt.id}: expected the report {attempt.report.sha256} again, found {row.sha256}",
+            f"attempt {held.id}: expected the report {found} again, found {sha256}",
             code="report-differs",
         )
     return True

@@ -16,9 +16,10 @@ from app.core.restore.report import RankOutcome, RestoreOutcome, combine
 from app.db.session import after_commit
 from app.ledger import service as ledger
 from app.models import RankAttempt, Restore
-from app.nodes import service as nodes
 from app.restores import repository
 from app.restores.dispatch import RankMessages
+from app.restores.repository.endings import Ending, end_attempts, first_cause, lock_devices
+from app.restores.repository.words import Held
 from app.restores.service.answers import PUBLISHABLE, Semantic, answer_question
 
 
@@ -157,9 +158,8 @@ def _decide(session: Session, *, restore: Restore, decision: str, now: datetime)
 
 def _cancel_unclaimed(session: Session, *, restore: Restore, now: datetime) -> None:
     """Nobody has to stop a rank that never started: its claim will be refused."""
-    unclaimed = [one for one in restore.attempts if one.state == "waiting" and one.ended_at is None]
     ending = Ending(state="cancelled", outcome=None, pages="released")
-    _end_attempts(session, attempts=unclaimed, ending=ending, problem=None, now=now)
+    end_attempts(session, restore_id=restore.id, ending=ending, now=now, unclaimed=True)
 
 
 def hold_devices(session: Session, *, restore: Restore) -> None:
@@ -168,16 +168,14 @@ def hold_devices(session: Session, *, restore: Restore) -> None:
     Admission locks devices in the order of their ids; freeing them one by one in another order would
     deadlock with it.
     """
-    repository.lock_devices_of(session, restore_id=restore.id)
+    lock_devices(session, restore_id=restore.id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """How attempts end; `pages` as `end_attempt` says."""
-
-    state: str
-    outcome: str | None
-    pages: str
+def end_held(session: Session, held: Held, *, ending: Ending) -> None:
+    """End the attempt of a worker that speaks; of the devices of its restore only its own is locked, and
+    those of ranks that nobody has claimed, which end with it if it is the first."""
+    lock_devices(session, restore_id=held.restore_id, own=held.id)
+    end_attempts(session, restore_id=held.restore_id, ending=ending, now=held.now, own=held.id)
 
 
 def end_attempt(
@@ -190,42 +188,13 @@ def end_attempt(
     now: datetime,
     pages: str,
 ) -> None:
-    """End one attempt and free its device, which `hold_devices` has locked.
+    """End one attempt and free its device, which `hold_devices` has locked; the object stays as it was read.
 
     Args:
         pages: ``kept`` where the pages stay resident, ``released`` where they are gone or will be.
     """
-    ending = Ending(state=state, outcome=outcome, pages=pages)
-    _end_attempts(session, attempts=[attempt], ending=ending, problem=problem, now=now)
-
-
-def _end_attempts(
-    session: Session,
-    *,
-    attempts: Sequence[RankAttempt],
-    ending: Ending,
-    problem: dict[str, Any] | None,
-    now: datetime,
-) -> None:
-    """End several attempts alike and free their devices with one statement."""
-    detail = problem["detail"] if problem else (ending.outcome or ending.state)
-    for attempt in attempts:
-        attempt.state = ending.state
-        attempt.outcome = ending.outcome
-        attempt.problem = problem
-        attempt.ended_at = now
-        attempt.lease_expires_at = None
-        attempt.next_send_at = None
-        if ending.pages != "kept":
-            attempt.pages_released_at = now
-        repository.add_event(
-            session,
-            restore_id=attempt.restore_id,
-            kind=ending.state,
-            detail=str(detail),
-            rank=attempt.rank,
-        )
-    nodes.release_devices(session, holders=[attempt.id for attempt in attempts])
+    ending = Ending(state=state, outcome=outcome, pages=pages, problem=problem)
+    end_attempts(session, restore_id=attempt.restore_id, ending=ending, now=now, own=attempt.id)
 
 
 def _end_restored(session: Session, *, restore: Restore, now: datetime) -> None:
@@ -235,17 +204,19 @@ def _end_restored(session: Session, *, restore: Restore, now: datetime) -> None:
     restore.ended_at = now
     restore.resident_until = now + timedelta(seconds=restore.resident_s)
     ending = Ending(state="reported", outcome="restored", pages="kept")
-    _end_attempts(session, attempts=restore.attempts, ending=ending, problem=None, now=now)
-    detail = f"{len(restore.attempts)} acknowledgements of epoch {restore.epoch}"
+    end_attempts(session, restore_id=restore.id, ending=ending, now=now)
+    detail = f"{restore.rank_count} acknowledgements of epoch {restore.epoch}"
     repository.add_event(session, restore_id=restore.id, kind="restored", detail=detail, rank=None)
     _record_end(session, restore=restore)
 
 
 def _end_retracted(session: Session, *, restore: Restore, now: datetime) -> None:
-    restore.semantic = restore.semantic or Semantic.UNANSWERED
-    restore.outcome = str(_combined(restore))
+    # Asked first: a question writes what is pending, and an outcome without its state would be refused.
+    outcome = str(_combined(session, restore=restore))
     # An answer that decided the retraction is its first cause, whatever befell a rank on the way back.
-    restore.problem = restore.problem or _first_cause(restore.attempts)
+    restore.problem = restore.problem or _first_cause(session, restore=restore)
+    restore.semantic = restore.semantic or Semantic.UNANSWERED
+    restore.outcome = outcome
     if restore.cancel_requested_at is not None and restore.outcome != "corrupt":
         restore.outcome = "incomplete"
         restore.problem = _cancellation(restore)
@@ -257,10 +228,10 @@ def _end_retracted(session: Session, *, restore: Restore, now: datetime) -> None
     _record_end(session, restore=restore)
 
 
-def _combined(restore: Restore) -> RestoreOutcome:
+def _combined(session: Session, *, restore: Restore) -> RestoreOutcome:
     """By the ranks; where they had placed everything and the answer was not the expected one, the machine
     failed: every stored byte held."""
-    by_ranks = combine(_rank_outcome(attempt) for attempt in restore.attempts)
+    by_ranks = combine(_rank_outcome(rank) for rank in _rank_states(session, restore=restore))
     if restore.problem is not None and by_ranks is not RestoreOutcome.CORRUPT:
         return RestoreOutcome.FAILED
     return by_ranks
@@ -291,17 +262,14 @@ def _cancellation(restore: Restore) -> dict[str, Any]:
     return {"code": "cancelled", "detail": f"cancelled by {restore.cancel_requested_by}{why}"}
 
 
-def _rank_outcome(attempt: RankAttempt) -> RankOutcome | None:
+def _rank_outcome(rank: RankState) -> RankOutcome | None:
     """How a rank of a retracted restore ended; ``None`` if it was lost, cancelled if it only stopped."""
-    if attempt.state == "lost":
+    if rank.state == "lost":
         return None
-    return RankOutcome.CANCELLED if attempt.outcome is None else RankOutcome(attempt.outcome)
+    return RankOutcome.CANCELLED if rank.outcome is None else RankOutcome(rank.outcome)
 
 
-def _first_cause(attempts: Sequence[RankAttempt]) -> dict[str, Any] | None:
+def _first_cause(session: Session, *, restore: Restore) -> dict[str, Any] | None:
     """The problem that explains the outcome: corruption before anything else, then the earliest."""
-    told = [attempt for attempt in attempts if attempt.problem is not None]
-    if not told:
-        return None
-    cause = min(told, key=lambda attempt: (attempt.outcome != "corrupt", attempt.ended_at, attempt.rank))
-    return {"rank": cause.rank, **(cause.problem or {})}
+    cause = first_cause(session, restore_id=restore.id)
+    return None if cause is None else {"rank": cause.rank, **cause.problem}

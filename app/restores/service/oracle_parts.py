@@ -8,7 +8,7 @@ from app.core.canonical_json import JsonObject, JsonValue, expect_int, expect_ob
 from app.core.errors import FormatError, shown
 from app.core.oracle.partials import RankPartials, parse_partials
 from app.errors import Refused
-from app.models import RankAttempt, Restore
+from app.restores.repository.words import Held
 
 KEY: Final = "oracle"
 _SUBJECT: Final = "rank report.oracle"
@@ -69,7 +69,7 @@ def read_part(value: JsonValue) -> OraclePart:
     )
 
 
-def check_part(part: OraclePart | None, *, restore: Restore, attempt: RankAttempt) -> None:
+def check_part(part: OraclePart | None, *, held: Held) -> None:
     """Return if a part is this rank's, of the question its restore is asked.
 
     A missing part is not refused here: the restore then has no answer, and nothing is published.
@@ -79,15 +79,15 @@ def check_part(part: OraclePart | None, *, restore: Restore, attempt: RankAttemp
     """
     if part is None:
         return
-    if restore.question_sha256 is None:
-        raise Refused(_told(attempt.id, expected="no part of an answer: nothing was asked", found="one"))
+    if held.question_sha256 is None:
+        raise Refused(_told(held.id, expected="no part of an answer: nothing was asked", found="one"))
     if part.partials is None:
         return
-    asked, said = restore.question_sha256, str(part.partials.question_sha256)
+    asked, said = held.question_sha256, str(part.partials.question_sha256)
     if asked != said:
-        raise Refused(_told(attempt.id, expected=f"the question {asked}", found=said))
-    if part.partials.rank != attempt.rank:
-        raise Refused(_told(attempt.id, expected=f"rank {attempt.rank}", found=str(part.partials.rank)))
+        raise Refused(_told(held.id, expected=f"the question {asked}", found=said))
+    if part.partials.rank != held.rank:
+        raise Refused(_told(held.id, expected=f"rank {held.rank}", found=str(part.partials.rank)))
 
 
 def _told(attempt_id: UUID, *, expected: str, found: str) -> str:

@@ -1,20 +1,24 @@
 """Published pages stay until their time to live or a discard; then every rank gives them back."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
 from app.config import Settings
 from app.core.canonical_json import JsonObject
-from app.db.session import database_time
+from app.db.session import after_commit, database_time
 from app.errors import Conflict, Gone, NotFound
 from app.ledger import service as ledger
 from app.models import RankAttempt, Readback, Restore
 from app.restores import repository
 from app.restores.dispatch import RankMessages
-from app.restores.service.sending import note_sent, send_discard, send_readback
+from app.restores.repository import words
+from app.restores.repository.pages import Holder, holders, note_asked
+from app.restores.repository.words import Held, Told
+from app.restores.service.pace import turn_s
+from app.restores.service.sending import note_sent, resend_delay_s, send_discard, send_readback
 
 
 def check_resident(restore: Restore) -> None:
@@ -81,10 +85,25 @@ def release(
     restore.state = "releasing"
     restore.release_reason = reason
     _note(session, restore=restore, kind="releasing", detail=reason)
-    for attempt in restore.attempts:
-        if attempt.pages_released_at is None:
-            attempt.send_count = 0
-            send_discard(session, attempt=attempt, messages=messages, settings=settings, now=now)
+    _ask_all(session, restore=restore, messages=messages, settings=settings, now=now)
+
+
+def _ask_all(
+    session: Session, *, restore: Restore, messages: RankMessages, settings: Settings, now: datetime
+) -> None:
+    """Have every rank that holds pages give them back, each when it has its turn."""
+    asked = holders(session, restore_id=restore.id)
+    pauses = [turn_s(one.rank, rank_count=restore.rank_count) for one in asked]
+    again_s = resend_delay_s(1, settings=settings)
+    sends = [now + timedelta(seconds=pause_s) for pause_s in pauses]
+    next_sends = [sent + timedelta(seconds=again_s) for sent in sends]
+    note_asked(session, asked=asked, sends=sends, next_sends=next_sends)
+    after_commit(session, lambda: _wake(asked, pauses=pauses, messages=messages))
+
+
+def _wake(asked: Sequence[Holder], *, pauses: Sequence[float], messages: RankMessages) -> None:
+    for one, pause_s in zip(asked, pauses, strict=True):
+        messages.discard(one.queue, attempt_id=one.attempt_id, pause_s=pause_s)
 
 
 def end_readback(session: Session, *, readback: Readback, now: datetime) -> None:
@@ -98,7 +117,7 @@ def end_readback(session: Session, *, readback: Readback, now: datetime) -> None
     ledger.record(session, kind="readback-ended", by=ledger.CONTROL_PLANE, rows=rows, facts=facts)
 
 
-def pages_released(
+def _pages_lost(
     session: Session, *, restore: Restore, attempts: Sequence[RankAttempt], now: datetime
 ) -> None:
     """The pages of these ranks are gone; with the last rank the restore is finished."""
@@ -106,15 +125,23 @@ def pages_released(
         if attempt.pages_released_at is None:
             attempt.pages_released_at = now
             attempt.next_send_at = None
-    if restore.state == "releasing" and not repository.holds_pages(session, restore_id=restore.id):
-        restore.state = "finished"
-        restore.released_at = now
-        _note(session, restore=restore, kind="released", detail="all ranks")
-        rows: dict[str, Sequence[ledger.RowKey]] = {
-            "restore.release": [restore],
-            "rank_attempt.release": restore.attempts,
-        }
-        _record(session, restore=restore, kind="released", rows=rows)
+    if not repository.holds_pages(session, restore_id=restore.id):
+        _finish(session, restore=restore, now=now)
+
+
+def _finish(session: Session, *, restore: Restore, now: datetime) -> None:
+    """No rank holds pages any more: that ends a restore which gives them back."""
+    if restore.state != "releasing":
+        return
+    restore.state = "finished"
+    restore.released_at = now
+    _note(session, restore=restore, kind="released", detail="all ranks")
+    everything = ledger.all_of(restore.id)
+    rows: dict[str, Sequence[ledger.RowKey]] = {
+        "restore.release": [restore],
+        "rank_attempt.release": [everything],
+    }
+    _record(session, restore=restore, kind="released", rows=rows)
 
 
 def _note(session: Session, *, restore: Restore, kind: str, detail: str) -> None:
@@ -130,20 +157,25 @@ def _record(
     ledger.record(session, kind=f"restore-{kind}", by=ledger.CONTROL_PLANE, rows=rows, facts=facts)
 
 
-def report_gone(
-    session: Session, *, attempt: RankAttempt, messages: RankMessages, settings: Settings, now: datetime
-) -> None:
+def report_gone(session: Session, held: Held, *, messages: RankMessages, settings: Settings) -> Told:
     """A rank says that it no longer holds its pages, asked to give them back or not.
 
     Pages that went without being asked for take the whole restore with them.
     """
-    restore = attempt.restore
-    attempt.pages_released_at = attempt.pages_released_at or now
-    attempt.next_send_at = None
-    if restore.state == "resident":
-        reason = f"rank {attempt.rank} no longer held its pages"
-        release(session, restore=restore, reason=reason, messages=messages, settings=settings, now=now)
-    pages_released(session, restore=restore, attempts=[attempt], now=now)
+    is_last = words.note_released(session, held)
+    if held.restore_state == "resident":
+        restore = repository.held_restore(session, restore_id=held.restore_id)
+        reason = f"rank {held.rank} no longer held its pages"
+        release(session, restore=restore, reason=reason, messages=messages, settings=settings, now=held.now)
+    if is_last:
+        restore = repository.held_restore(session, restore_id=held.restore_id)
+        _finish(session, restore=restore, now=held.now)
+    return held.told
+
+
+def is_wanted(session: Session, *, device_id: UUID) -> bool:
+    """Whether a rank of a waiting restore wants a device: then the queue is worth a look."""
+    return words.is_wanted(session, device_id=device_id)
 
 
 def tend(
@@ -158,12 +190,13 @@ def tend(
         for attempt in restore.attempts
         if attempt.pages_released_at is None and (attempt.device_generation or 0) < attempt.device.generation
     ]
-    pages_released(session, restore=restore, attempts=lost, now=now)
-    if restore.state == "resident":
-        reason = _end_of_residency(restore, lost=lost, now=now)
-        if reason is not None:
-            release(session, restore=restore, reason=reason, messages=messages, settings=settings, now=now)
-        pages_released(session, restore=restore, attempts=lost, now=now)
+    _pages_lost(session, restore=restore, attempts=lost, now=now)
+    reason = _end_of_residency(restore, lost=lost, now=now)
+    if restore.state == "resident" and reason is not None:
+        # Asks every rank that holds pages, so that none is to be asked again yet.
+        release(session, restore=restore, reason=reason, messages=messages, settings=settings, now=now)
+        _pages_lost(session, restore=restore, attempts=lost, now=now)
+        return
     for attempt in restore.attempts:
         if attempt.next_send_at is not None and attempt.next_send_at < now:
             _ask_again(
