@@ -48,15 +48,48 @@ def test_one_worker_reads_one_object_after_the_other_in_manifest_order(vector: V
     assert restored.report.readers == 1
 
 
-@pytest.mark.parametrize(("bad", "submitted"), [(0, 0), (4, 1), (8, 5)])
-def test_one_worker_fails_where_four_do(
-    vector: Vector, object_file: ObjectFile, bad: int, submitted: int
+@pytest.mark.parametrize(
+    ("readers", "bad", "submitted"),
+    [
+        (1, 0, 0),
+        (1, 4, 4),
+        (1, 8, 8),
+        (2, 4, 3),
+        (2, 8, 7),
+        (3, 4, 4),
+        (3, 8, 7),
+        (4, 0, 0),
+        (4, 4, 1),
+        (4, 8, 5),
+    ],
+)
+def test_a_batch_has_as_many_objects_as_there_are_readers(
+    vector: Vector, object_file: ObjectFile, readers: int, bad: int, submitted: int
 ) -> None:
-    """Batches are the same however many read them (restore-contract §6, table)."""
+    """Restore-contract §6, table, for one reader and four; those between by the same rule (§3.8)."""
     flip_byte(object_file(bad))
-    with vector.device() as device, opened(vector.root, readers=1) as reader:
+    with vector.device() as device, opened(vector.root, readers=readers) as reader:
         report = restore(vector.order(), reader=reader, device=device).report
     assert (report.outcome, report.submissions) == (RankOutcome.CORRUPT, submitted)
+
+
+def test_a_reader_that_is_done_goes_on_while_the_others_of_its_batch_read(vector: Vector) -> None:
+    """Two readers: object 1 of the first batch (1, 2) ends only when object 3 of the next has begun."""
+    begun = {number: threading.Event() for number in range(9)}
+    seen: list[bool] = []
+
+    class Watched(BoundedReader):
+        def fill(self, load: Load) -> None:
+            begun[load.source.index].set()
+            if load.source.index == 1:
+                seen.append(begun[3].wait(timeout=60))
+            super().fill(load)
+
+    with vector.device() as device, opened(vector.root, kind=Watched, readers=2) as reader:
+        restored = restore(vector.order(), reader=reader, device=device)
+        assert reader.buffers.peak_bytes <= 4 * BUFFER_BYTES
+    assert restored.report.outcome is RankOutcome.RESTORED
+    assert seen == [True]
 
 
 @pytest.mark.parametrize("kind", [HostDevice, CopyingDevice])

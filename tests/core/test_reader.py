@@ -144,7 +144,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path, document: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-@pytest.mark.parametrize(("cores", "readers"), [(1, 2), (2, 3), (3, 4), (4, 4), (64, 4)])
+@pytest.mark.parametrize(("cores", "readers"), [(1, 2), (2, 2), (3, 3), (4, 4), (64, 4)])
 def test_readers_suit_the_cores_and_are_four_at_most(cores: int, readers: int) -> None:
     assert readers_for(cores) == readers
 

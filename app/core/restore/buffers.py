@@ -141,6 +141,22 @@ class BufferPool:
         with self._changed:
             return self._lend(byte_count, holders=holders) if self._free else None
 
+    def take_unless(self, over: Callable[[], bool], *, byte_count: int, holders: int) -> PooledBuffer | None:
+        """As ``take``, but ``None`` as soon as `over`, which is asked again whenever ``wake`` is called.
+
+        Raises:
+            PlanError: no buffer of this pool is that large.
+        """
+        self._check_fits(byte_count)
+        with self._changed:
+            self._changed.wait_for(lambda: over() or self._free)
+            return None if over() else self._lend(byte_count, holders=holders)
+
+    def wake(self) -> None:
+        """Have whoever waits in ``take_unless`` ask again whether it is over."""
+        with self._changed:
+            self._changed.notify_all()
+
     def hold(self, buffer: PooledBuffer, *, holders: int) -> None:
         """Count holders on to a lent buffer; called by the buffer."""
         with self._changed:

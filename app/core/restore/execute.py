@@ -194,7 +194,8 @@ class _Run:
         return RestoreLimits(
             object_bytes=min(contract.object_bytes, buffers.buffer_bytes),
             arena_bytes=self._device.arena_bytes,
-            batch_objects=min(contract.batch_objects, buffers.count),
+            batch_objects=min(contract.batch_objects, buffers.count, self._reader.readers),
+            buffers=min(contract.buffers, buffers.count),
         )
 
     def _read_heads(self, plan: RankPlan) -> None:

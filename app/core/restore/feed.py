@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 
 from app.core.restore.buffers import PooledBuffer
 from app.core.restore.content import require_part_bytes
@@ -201,10 +201,29 @@ class Feed:
         return load
 
     def _await(self, loads: Sequence[Load]) -> None:
+        """Wait for all of them, and meanwhile keep reading ahead into whatever buffer comes free."""
+        wanted = [load.authentic for load in loads]
         with self._timeline.phase(Phase.READ_AUTHENTICATE):
-            wait([load.authentic for load in loads])
-            for load in loads:
-                load.authentic.result()
+            if self._upcoming:
+                self._read_on(wanted)
+            wait(wanted)
+            for one in wanted:
+                one.result()
+
+    def _read_on(self, wanted: Sequence["Future[None]"]) -> None:
+        """Without it a reader that is done rests until the last of the batch is, with a buffer free."""
+        for one in wanted:
+            one.add_done_callback(lambda _: self._reader.buffers.wake())
+        while self._upcoming:
+            fetch = self._upcoming[0]
+            buffer = self._reader.buffers.take_unless(
+                lambda: all(one.done() for one in wanted),
+                byte_count=fetch.source.descriptor.byte_count,
+                holders=_holders(fetch),
+            )
+            if buffer is None:
+                return
+            self._start_next(buffer)
 
 
 def _holders(fetch: Fetch) -> int:

@@ -35,7 +35,8 @@ class RestoreLimits:
     Attributes:
         object_bytes: the largest object a buffer takes.
         arena_bytes: the size of an arena.
-        batch_objects: objects held together at most; ``batch_bytes`` their bytes.
+        batch_objects: objects authenticated together at most; ``batch_bytes`` their bytes.
+        buffers: objects held at once at most.
         submission_spans: copies in one submission.
         snapshot_bytes: the longest payload the operator allows.
     """
@@ -43,6 +44,7 @@ class RestoreLimits:
     object_bytes: int = MAX_OBJECT_BYTES
     arena_bytes: int = MAX_OBJECT_BYTES
     batch_objects: int = MAX_BATCH_OBJECTS
+    buffers: int = MAX_BATCH_OBJECTS
     batch_bytes: int = MAX_BATCH_BYTES
     submission_spans: int = MAX_SUBMISSION_SPANS
     snapshot_bytes: int = DEFAULT_SNAPSHOT_BYTES

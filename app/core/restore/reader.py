@@ -179,12 +179,13 @@ class BoundedReader(RootReader):
 
 
 def readers_for(cores: int) -> int:
-    """How many readers suit so many cores, at most four (restore-contract §2).
+    """How many readers suit so many cores: one for each, two to four (restore-contract §2).
 
-    Hashing is all a reader costs, so one more than there are cores keeps every core busy while a reader is
-    between two objects; with more of them the objects of a batch only end later (docs/PERFORMANCE.md).
+    A batch has as many objects as there are readers, and buffers that are left are read into meanwhile, so
+    that no core rests when the others of its batch still read (docs/PERFORMANCE.md). On one core a second
+    reader waits for the disk while the first hashes.
     """
-    return min(cores + 1, MAX_BATCH_OBJECTS)
+    return min(max(cores, 2), MAX_BATCH_OBJECTS)
 
 
 def read_document(root: Path, *, name: DocumentName) -> bytes:

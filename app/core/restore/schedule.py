@@ -125,7 +125,7 @@ def _keep(
     """The largest objects that are needed again; at least one buffer stays free."""
     again = [number for number in taken if orders.reads[number].source in following]
     again.sort(key=lambda number: -reads.sources[orders.reads[number].source].descriptor.byte_count)
-    return {orders.reads[number].source: number for number in again[: reads.limits.batch_objects - 1]}
+    return {orders.reads[number].source: number for number in again[: reads.limits.buffers - 1]}
 
 
 def _fetch(number: int, *, read: _Read, reads: Reads) -> Fetch:
