@@ -38,8 +38,8 @@ _TWO_VALUES = text(
     "AND axis = asked.axis OFFSET 1)"
 )
 _EVERY_UNDER = text(
-    "SELECT sha256 FROM receipt WHERE keys && CAST(:keys AS text[]) UNION "
-    "SELECT receipt_sha256 FROM receipt_origin WHERE keys && CAST(:keys AS text[]) ORDER BY 1"
+    "SELECT sha256, keys FROM receipt WHERE keys && CAST(:keys AS text[]) UNION ALL "
+    "SELECT receipt_sha256, keys FROM receipt_origin WHERE keys && CAST(:keys AS text[])"
 )
 _PLACES = text(
     "SELECT receipt_sha256, repository, path, commit, committed_at, created_at FROM receipt_origin "
@@ -210,9 +210,13 @@ def under_keys(session: Session, *, keys: Sequence[str]) -> dict[str, list[str]]
     return found
 
 
-def every_under_keys(session: Session, *, keys: Sequence[str]) -> list[str]:
-    """Every receipt that carries one of the keys, by digest."""
-    return list(session.scalars(_EVERY_UNDER, {"keys": list(keys)})) if keys else []
+def every_under_keys(session: Session, *, keys: Sequence[str]) -> dict[str, set[str]]:
+    """Key → every receipt that carries it, or stood in a place that does."""
+    found: dict[str, set[str]] = {key: set() for key in keys}
+    for sha256, held in session.connection().execute(_EVERY_UNDER, {"keys": [*found]}) if keys else ():
+        for key in found.keys() & held:
+            found[key].add(sha256)
+    return found
 
 
 def keys_of(session: Session, *, digests: Sequence[str]) -> dict[str, list[str]]:

@@ -46,9 +46,9 @@ def stored_among(session: Session, *, digests: Sequence[str]) -> set[str]:
     return repository.has_any(session, digests=digests)
 
 
-def every_by_key(session: Session, *, keys: Sequence[str]) -> list[str]:
-    """Every receipt that carries one of the keys, in the order of their digests."""
-    return repository.every_under_keys(session, keys=keys)
+def every_by_key(session: Session, *, keys: Iterable[str]) -> dict[str, set[str]]:
+    """Every receipt that carries one of the keys, by key."""
+    return repository.every_under_keys(session, keys=sorted(set(keys)))
 
 
 def carried(session: Session, *, keys: Sequence[str]) -> set[str]:

@@ -101,15 +101,17 @@ def concerned(session: Session, *, appended: Sequence[Appended]) -> dict[str, li
     twice = related.with_two_values(
         session, axes=[(image, axis) for one in appended for image, axis in _new_axes(one)]
     )
+    for one in appended:
+        if any(image in twice for image, _ in _new_axes(one)):
+            by_key[one.facts.sha256].append(word("image", known(one.facts.subject.image)))
+    others = related.every_by_key(session, keys=(key for keys in by_key.values() for key in keys))
+    spoken_of = {one.facts.claim.subject_sha256 for one in appended if one.facts.claim is not None}
+    about = related.stored_among(session, digests=sorted(spoken_of)) if spoken_of else set()
     found: dict[str, list[str]] = {}
     for one in appended:
-        keys = by_key[one.facts.sha256]
-        if any(image in twice for image, _ in _new_axes(one)):
-            keys.append(word("image", known(one.facts.subject.image)))
-        spoken_of = [] if one.facts.claim is None else [one.facts.claim.subject_sha256]
-        about = related.stored_among(session, digests=spoken_of) if spoken_of else set()
-        others = related.every_by_key(session, keys=keys)
-        found[one.facts.sha256] = sorted({one.facts.sha256, *about, *others})
+        digest, claim = one.facts.sha256, one.facts.claim
+        meant = {claim.subject_sha256} & about if claim is not None else set()
+        found[digest] = sorted({digest, *meant, *(sha for key in by_key[digest] for sha in others[key])})
     return found
 
 
