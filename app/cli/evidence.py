@@ -74,7 +74,7 @@ def export(
         shown = {"file": str(path), "export": ended}
         Console(highlight=False, markup=False, soft_wrap=True).print(json.dumps(shown))
     else:
-        _show(path, ended)
+        show(path, ended)
 
 
 def follow(api: ApiClient, *, export_id: str, tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -163,9 +163,13 @@ def _how_far(export: dict[str, Any]) -> str:
     return f"{progress['entries']:,} entries, {progress['receipts']:,} receipts, {progress['bytes']:,} bytes"
 
 
-def _show(path: Path, export: dict[str, Any]) -> None:
+def show(path: Path, export: dict[str, Any]) -> None:
+    """Print what was fetched, and how to verify it."""
     bundle = export["bundle"]
     table = Table(show_header=False)
+    table.add_column()
+    # A digest is compared digit by digit: folded where the window is narrow, never cut.
+    table.add_column(overflow="fold")
     table.add_row("file", str(path))
     table.add_row("bytes", f"{bundle['bytes']:,}")
     table.add_row("SHA-256", bundle["sha256"])
@@ -173,5 +177,6 @@ def _show(path: Path, export: dict[str, Any]) -> None:
     for name, count in bundle["contents"].items():
         table.add_row(name.replace("_", " "), f"{count:,}")
     Console(highlight=False, markup=False, soft_wrap=True).print(table)
-    typer.echo("Verify it anywhere, offline; the fingerprint is what `sparkgate ledger checkpoint` says:")
+    typer.echo("Verify it anywhere, offline; the fingerprint is what the page of the ledger and")
+    typer.echo("`sparkgate ledger checkpoint`, run on the machine that signs, say:")
     typer.echo(f"  tar xf {path} verify.pyz && python3 verify.pyz {path} --key FINGERPRINT")

@@ -175,6 +175,8 @@ def _audit_document(
 
 def _print_totals(totals: AuditTotals, *, verifier: NoteVerifier | None, against: Checkpoint | None) -> None:
     table = Table(show_header=False)
+    table.add_column()
+    table.add_column(overflow="fold")
     table.add_row("entries", f"{totals.entries:,}")
     table.add_row("root", totals.root or "entries are missing")
     table.add_row("checkpoints", f"{totals.checkpoints:,}")

@@ -47,7 +47,7 @@ def test_an_exception_is_granted_and_ended_on_the_page(browser: TestClient, ring
     answer = granted(browser, ring)
     assert (answer.status_code, answer.headers["location"]) == (303, "/exceptions")
     said = text_of(browser.get("/exceptions").text)
-    assert "holds until" in " ".join(said.split())
+    assert "ends in" in " ".join(said.split())
     assert "ticket 4711" in said
     listed = browser.get("/api/v1/exceptions", headers=ring.operator_headers).json()["exceptions"]
     assert [one["scope"]["tp"] for one in listed] == [4]

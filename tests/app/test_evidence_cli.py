@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.cli.client import ApiClient, ApiError
-from app.cli.evidence import fetch, follow, read_instant, read_topology
+from app.cli.evidence import fetch, follow, read_instant, read_topology, show
 from app.core.digest import sha256
 
 RAW = b"a bundle" * 1000
@@ -87,3 +87,16 @@ def test_what_arrives_changed_leaves_nothing(tmp_path: Path, parts: list[bytes])
     with pytest.raises(ApiError, match="bundle: expected SHA-256"):
         fetch(FakeApi(parts=parts), export=export(), out=kept, tell=lambda _: None)
     assert (kept.read_bytes(), list(tmp_path.iterdir())) == (b"an older one", [kept])
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+def test_a_digest_is_shown_to_its_last_digit(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    show(Path("bundle.tar"), export())
+    said = capsys.readouterr().out
+    assert "\u2026" not in said
+    assert sha256(RAW) in "".join(
+        line.split("\u2502")[2].strip() for line in said.splitlines() if "\u2502" in line
+    )

@@ -68,7 +68,7 @@ def _lines(verification: Verification) -> Iterator[str]:
     if facts:
         yield f"log       {facts['log']}, {facts['size']} entries, root {facts['root']}"
         yield f"signed by {facts['key']}{'' if verification.established else ' (compare it, or give --key)'}"
-        yield f"asked for {_asked(facts)}, entries {facts['start']} on"
+        yield f"asked for {_asked(facts)}"
     if counts:
         yield (
             f"receipts  {counts['receipts']}, entries {counts['entries']} in full, rows {counts['rows']}, "
@@ -91,9 +91,10 @@ def _asked(facts: JsonObject) -> str:
     if facts["everything"]:
         return "everything"
     since, until = facts["period_from"] or "the beginning", facts["period_to"] or "the head"
-    images = facts["images"]
-    about = f"{len(images)} images" if isinstance(images, list) and images else "all images"
-    return f"{since} to {until}, {about}, {facts['topology'] or 'all topologies'}"
+    images = facts["images"] if isinstance(facts["images"], list) else []
+    about = f"{len(images)} image{'s' * (len(images) > 1)}" if images else "all images"
+    topology = facts["topology"] or "all topologies"
+    return f"{since} to {until} (entries from {facts['start']} on), {about}, {topology}"
 
 
 def _unreadable(subject: str, *, found: str) -> Verification:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from app.core.bundle.csv_text import digest_text, utc_text
+from app.core.bundle.csv_text import digest_text, named_text, utc_text
 from app.core.bundle.records import RowRecord
 from app.core.canonical_json import JsonObject
 
@@ -29,7 +29,7 @@ class Coverage:
         self._shared: dict[str, int] = {}
         self._texts: dict[tuple[int, ...], int] = {}
         self._titles: dict[str, str] = {}
-        self._with_receipts: set[str] = set()
+        self._judged: set[str] = set()
         self._open: dict[str, int] = {}
         self.outcomes: Counter[str] = Counter()
 
@@ -39,14 +39,11 @@ class Coverage:
         if not self._images or name in self._images:
             self._titles[name] = row.text("title")[:_LONGEST_TITLE]
 
-    def take_receipt(self, row: RowRecord) -> None:
-        """A receipt about an image."""
-        self._with_receipts.add(row.text("image_config_id"))
-
     def take_verdict(self, row: RowRecord, says: JsonObject) -> None:
         """A verdict; only those over a scope count, and the last of each."""
         if row.text("kind") != "scope" or not self._asked_for(row):
             return
+        self._judged.add(row.text("image_config_id"))
         texts = says.get("not_established")
         listed = [one for one in texts if isinstance(one, str)] if isinstance(texts, list) else []
         numbers = tuple(self._open.setdefault(one, len(self._open)) for one in listed)
@@ -56,7 +53,7 @@ class Coverage:
         self._scopes[bytes.fromhex(row.text("subject_key"))] = _BREAK.join(own).encode("utf-8")
 
     def lines(self) -> Iterator[list[str]]:
-        """Every line, by image, and those without evidence behind them."""
+        """Every line, by image, and those without evidence behind them: each registered image has one."""
         shared = list(self._shared)
 
         def order(packed: bytes) -> tuple[str, str, str]:
@@ -73,8 +70,8 @@ class Coverage:
             yield [digest_text(image), title, *[""] * 8, NO_EVIDENCE, *[""] * 5]
 
     def without_evidence(self) -> list[tuple[str, str]]:
-        """Images that no receipt is about: digest and title."""
-        return sorted(one for one in self._titles.items() if one[0] not in self._with_receipts)
+        """Images no scope of which was judged, of the topology that was asked for: digest and title."""
+        return sorted(one for one in self._titles.items() if one[0] not in self._judged)
 
     def not_established(self) -> list[tuple[int, str]]:
         """What the newest verdicts say was not shown: of how many scopes, and the text."""
@@ -97,8 +94,10 @@ class Coverage:
 
 def _shared_cells(row: RowRecord) -> Iterator[str]:
     """What scopes have in common with others; without the sign that stands between cells."""
-    plain = ("capability", "target", "draft", "tp", "dcp", "publication_schema", "manifest_schema", "source")
-    yield from (_cell(row, column) for column in (*plain, "outcome"))
+    yield _cell(row, "capability")
+    yield from (named_text(_cell(row, column)) for column in ("target", "draft"))
+    plain = ("tp", "dcp", "publication_schema", "manifest_schema", "source", "outcome")
+    yield from (_cell(row, column) for column in plain)
     yield {"true": "yes", "false": "no"}.get(row.text("deployable"), "")
     yield from (_cell(row, column) for column in ("deployable_reason", "evidence_grade"))
 

@@ -11,7 +11,13 @@ from app.core.ledger.leaf import instant_text
 LINE_END: Final = "\r\n"
 _QUOTED: Final = re.compile(r'[",\r\n]')
 # What spreadsheets begin a formula with, also behind blanks and in full width.
-_FORMULA: Final = re.compile("[\t\r\n]|[\\s\\x00]*[=+\\-@\uff1d\uff0b\uff0d\uff20]")
+_SIGN: Final = "=+\\-@\uff1d\uff0b\uff0d\uff20"
+_BLANK: Final = "\\s\\x00\ufeff"
+_FORMULA: Final = re.compile(f"[\t\r\n]|[{_BLANK}]*[{_SIGN}]")
+# Where semicolon or tab part cells, as in many countries, one begins in the middle of ours, quoted or not.
+_WITHIN: Final = re.compile(f'(?<![{_BLANK};"])[{_BLANK};"]++(?=[{_SIGN}])')
+_PARTING: Final = frozenset(";\t\r\n")
+_HEX64: Final = re.compile(r"[0-9a-f]{64}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -23,6 +29,11 @@ def csv_line(cells: Iterable[str]) -> bytes:
 def digest_text(digits: str) -> str:
     """A digest as text: 64 digits could be read as a number."""
     return f"sha256:{digits}" if digits else ""
+
+
+def named_text(text: str) -> str:
+    """A name that may be a digest: then as text."""
+    return digest_text(text) if _HEX64.fullmatch(text) else text
 
 
 def utc_text(microseconds: str) -> str:
@@ -54,8 +65,14 @@ def words(cells: Sequence[str]) -> str:
 
 
 def _cell(text: str) -> str:
+    text = _WITHIN.sub(_parted, text)
     if _FORMULA.match(text):
         text = f"'{text}"
     if _QUOTED.search(text):
         return '"' + text.replace('"', '""') + '"'
     return text
+
+
+def _parted(before: re.Match[str]) -> str:
+    """What stands before a sign, with an apostrophe where another cell could begin."""
+    return before[0] if _PARTING.isdisjoint(before[0]) else f"{before[0]}'"

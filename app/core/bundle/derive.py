@@ -88,7 +88,8 @@ class Derivation:
         self._restores.take(leaf)
         for row in leaf.rows:
             self.counts["rows" if row.selected else "context"] += 1
-            self._count_in(row)
+            if row.view == "image":
+                self._coverage.take_image(row)
             table = ROW_TABLES.get(row.view)
             if row.selected and table is not None:
                 self._line(table.name, table.cells(row, leaf=leaf.index))
@@ -106,12 +107,6 @@ class Derivation:
             without_evidence=self._coverage.without_evidence(),
             not_established=self._coverage.not_established()[:MOST_SHOWN],
         )
-
-    def _count_in(self, row: RowRecord) -> None:
-        if row.view == "image":
-            self._coverage.take_image(row)
-        elif row.view == "receipt":
-            self._coverage.take_receipt(row)
 
     def _verdict(self, row: RowRecord, *, leaf: int) -> None:
         says = _says(row)

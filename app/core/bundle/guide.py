@@ -49,8 +49,8 @@ The signature is a DSSE envelope (`MANIFEST.json.dsse`) over the exact bytes of 
 `log/checkpoint.txt` is a C2SP checkpoint signed with the key in `keys/ledger.vkey`; `log/consistency.txt` is
 the body of a C2SP `add-checkpoint` request from `log/checkpoint-prev.txt`. The inclusion proof of one entry
 (C2SP `.tlog-proof`) comes from `sparkgate bundle proof BUNDLE.tar SHA256-OF-A-RECEIPT`. The lines of
-`statements/` are in-toto statements in DSSE envelopes. Tables are views: a cell that a spreadsheet would take for a formula
-begins with an apostrophe.
+`statements/` are in-toto statements in DSSE envelopes. Tables are views: a cell that a spreadsheet would take
+for a formula begins with an apostrophe.
 
 ## What it does not show
 

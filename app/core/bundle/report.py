@@ -114,7 +114,7 @@ def _named(summary: Summary) -> Iterator[str]:
     yield "<h2>Images without evidence</h2>"
     images = summary.without_evidence
     if not images:
-        yield "<p>None: at least one receipt is about every registered image.</p>"
+        yield "<p>None: a scope of every registered image was judged.</p>"
         return
     yield from _table(
         ("image", "title"), [[digest_text(name), title] for name, title in images[:_MOST_NAMED]]

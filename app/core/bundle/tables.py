@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.core.bundle.csv_text import digest_text, utc_text, words
+from app.core.bundle.csv_text import digest_text, named_text, utc_text, words
 from app.core.bundle.records import RowRecord
 from app.core.canonical_json import JsonValue, decode_strict, expect_list, expect_object
 from app.core.errors import FormatError
@@ -132,6 +132,8 @@ ROW_TABLES: Final = {
             receipt=("receipt_sha256", digest_text),
             deployable=("deployable", _truth),
             image=_IMAGE,
+            target=("target", named_text),
+            draft=("draft", named_text),
             scope=("scope_digest", digest_text),
             codes=("codes", _listed),
             finding_codes=("finding_codes", _listed),

@@ -1,5 +1,7 @@
 """A bundle holds what its request says: nothing asked for is hidden or left out; its period is true."""
 
+import csv
+import io
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -145,3 +147,13 @@ def test_a_row_of_the_range_cannot_be_left_out(name: str, tmp_path: Path) -> Non
     files[layout.ROWS] = rig.text_of([one for one in rows if one is not gone])
     found = rig.verify(rig.signed_again(files))
     assert f"entry {gone['leaf']}: expected every row it names" in rig.said(found)
+
+
+def test_an_image_without_evidence_for_the_topology_stands_in_the_matrix(tmp_path: Path) -> None:
+    """What is known of it on another topology does not count; every registered image has a line."""
+    for name, without in (("a topology", 1), ("a topology nobody judged", 3), ("everything", 1)):
+        told(asked(**REQUESTS[name]), tmp_path)
+        table = rig.unpack((tmp_path / "x.tar").read_bytes())[layout.table_path("coverage")].decode()
+        lines = list(csv.DictReader(io.StringIO(table, newline="")))
+        assert len({line["image"] for line in lines}) == 3, name
+        assert [line["outcome"] for line in lines].count("no evidence") == without, name

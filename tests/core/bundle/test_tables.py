@@ -9,7 +9,7 @@ import pytest
 
 from app.core.base64_text import encode_base64
 from app.core.bundle import layout
-from app.core.bundle.csv_text import csv_line, digest_text, utc_text
+from app.core.bundle.csv_text import csv_line, digest_text, named_text, utc_text
 from app.core.bundle.sample import ORIGIN, Sample
 from app.core.bundle.sample_log import BEGINNING, SampleLog, record
 from app.core.bundle.tables import CONFLICTING, WITHDRAWN
@@ -47,8 +47,14 @@ def _bundle(log: SampleLog) -> bytes:
         ("+1", "'+1"),
         ("-1", "'-1"),
         ("@SUM(A1)", "'@SUM(A1)"),
-        ("\t=1", "'\t=1"),
-        ("\r\n=1", '"\'\r\n=1"'),
+        ("\t=1", "'\t'=1"),
+        ("\r\n=1", "\"'\r\n'=1\""),
+        ("\ufeff=1", "'\ufeff=1"),
+        ("x;=1", "x;'=1"),
+        ("x; \t;@y;-2;z=1", "x; \t;'@y;'-2;z=1"),
+        ("x\ty\n +1", '"x\ty\n \'+1"'),
+        ("a - b; c", "a - b; c"),
+        ('say "-1"', '"say ""-1"""'),
         ("  =1", "'  =1"),
         ("\uff1d1", "'\uff1d1"),
         ('say "x", y', '"say ""x"", y"'),
@@ -60,7 +66,34 @@ def _bundle(log: SampleLog) -> bytes:
 def test_cells(cell: str, text: str) -> None:
     assert csv_line([cell, "x"]) == f"{text},x\r\n".encode()
     ((read, last),) = csv.reader(io.StringIO(csv_line([cell, "x"]).decode(), newline=""), strict=True)
-    assert (read.removeprefix("'"), last) == (cell, "x")
+    assert (read.replace("'", ""), last) == (cell, "x")
+
+
+@pytest.mark.parametrize("parting", [",", ";", "\t"])
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\uff1d"])
+@pytest.mark.parametrize("before", ["", " ", "x;", "x\t", "x\n", "x\r", "x;;", "x; \t", '"x";', "x,", 'x";"'])
+def test_no_spreadsheet_finds_a_formula_wherever_it_parts_cells(parting: str, sign: str, before: str) -> None:
+    """A semicolon parts cells in half of the world, and a quote within a cell means nothing then."""
+    line = csv_line(["plain", f"{before}{sign}1", "x"]).decode()
+    records = csv.reader(io.StringIO(line, newline=""), delimiter=parting)
+    cells = [cell.strip(" \x00") for record in records for cell in record]
+    assert not [cell for cell in cells if cell.startswith(sign)]
+
+
+def test_a_long_cell_of_blanks_costs_nothing() -> None:
+    """Quadratic, these would take hours."""
+    for text in ("\n" * 300_000 + "x", ";" * 300_000, "\t;" * 150_000 + "="):
+        assert len(csv_line([text])) > 300_000
+
+
+def test_targets_that_are_digests_are_texts() -> None:
+    for name in ("verdicts", "coverage"):
+        assert not [line for line in _table(rig.small(), name) if len(line["target"]) == 64]
+    assert (named_text("12" * 32), named_text("GLM-5"), named_text("")) == (
+        "sha256:" + "12" * 32,
+        "GLM-5",
+        "",
+    )
 
 
 def test_the_codes_of_tables_are_codes() -> None:
