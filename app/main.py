@@ -35,6 +35,7 @@ from app.restores.api.clients import router as restores
 from app.restores.api.ranks import router as ranks
 from app.restores.dispatch import CeleryRankMessages, RankMessages
 from app.restores.service.admission import Looks
+from app.restores.service.intake import Intake
 from app.sources.api import router as sources
 from app.verdicts.api.batches import router as receipt_batches
 from app.verdicts.api.declarations import router as declarations
@@ -108,6 +109,7 @@ def create_app(
     app.state.database = database
     app.state.messages = messages or CeleryRankMessages(create_queue(settings))
     app.state.admission_looks = Looks(database, messages=app.state.messages, settings=settings)
+    app.state.intake = Intake(database, looks=app.state.admission_looks, silence_s=settings.node_silence_s)
     app.state.page_secret = _page_secret(settings)
     app.state.ledger_signer = load_signer(settings)
     app.state.rate_limits = RateLimits(settings)

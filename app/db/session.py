@@ -143,6 +143,8 @@ def open_database(settings: Settings) -> Database:
         settings.database_url.get_secret_value(),
         pool_size=settings.pool_connections,
         max_overflow=0,
+        # The connection used last: it has its statements prepared.
+        pool_use_lifo=True,
         pool_timeout=settings.pool_wait_s,
         connect_args={"connect_timeout": 5, "application_name": "sparkgate", "options": "-c timezone=UTC"},
     )

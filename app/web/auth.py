@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import Annotated, Final, Protocol
 from uuid import UUID
 
+from anyio import Lock
+from anyio.lowlevel import RunVar
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
@@ -87,6 +89,8 @@ class KeyAuthenticator(Protocol):
         """The owner, or None for any reason the key is not good; may ask the database."""
 
 
+# Of this event loop: the keys that are being asked for.
+_turns: RunVar[dict[str, Lock]] = RunVar("sparkgate.auth.turns")
 _bearer = HTTPBearer(auto_error=False, description="An API key: `Authorization: Bearer sgk_…`")
 
 
@@ -104,7 +108,7 @@ async def current_principal(
         raise await _stranger(request, found, code="unauthenticated")
     keys: KeyAuthenticator = request.app.state.authenticate_key
     text = credentials.credentials
-    principal = keys.remembered(text) or await among_words(lambda: keys.recognise(text))
+    principal = keys.remembered(text) or await _recognised(keys, text)
     if principal is None:
         raise await _stranger(request, "the API key is unknown, expired or revoked", code="key-refused")
     if principal.node_name is None:
@@ -112,6 +116,21 @@ async def current_principal(
         if standing is not None:
             setattr(request.state, ANSWER_HEADERS, standing.headers)
     return principal
+
+
+async def _recognised(keys: KeyAuthenticator, text: str) -> Principal | None:
+    """Ask once for all requests with this key that come meanwhile: a hundred at once are one question."""
+    turns = _turns.get(None)
+    if turns is None:
+        turns = {}
+        _turns.set(turns)
+    turn = turns.setdefault(text, Lock())
+    async with turn:
+        try:
+            return keys.remembered(text) or await among_words(lambda: keys.recognise(text))
+        finally:
+            if not turn.statistics().tasks_waiting:
+                turns.pop(text, None)
 
 
 async def _stranger(request: Request, found: str, *, code: str) -> Unauthenticated:

@@ -1,5 +1,6 @@
 """Keys recognised a moment ago: asked once, forgotten with a change, within a second without one."""
 
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 from fastapi.testclient import TestClient
@@ -11,6 +12,7 @@ from app.web.auth import PRESETS
 from tests.app.ring import Ring
 
 NODES = "/api/v1/nodes"
+CROWD = 24
 
 
 class Clock:
@@ -74,3 +76,24 @@ def test_a_wrong_key_is_never_remembered(ring: Ring, database: Database) -> None
     wrong = ring.keys["operator"][:-1] + "x"
     assert known.recognise(wrong) is None
     assert known.remembered(wrong) is None
+
+
+def test_a_crowd_with_one_key_asks_once(client: TestClient, ring: Ring, database: Database) -> None:
+    """All of them stand at the door in the same moment, and nobody has been recognised yet."""
+    client.app.state.authenticate_key = accounts.KnownKeys(database, clock=Clock())  # type: ignore[attr-defined]
+    asked: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if "FROM api_key" in statement:
+            asked.append(statement)
+
+    event.listen(database.engine, "before_cursor_execute", note)
+    try:
+        with ThreadPoolExecutor(CROWD) as pool:
+            statuses = list(
+                pool.map(lambda _: client.get(NODES, headers=ring.operator_headers), range(CROWD))
+            )
+    finally:
+        event.remove(database.engine, "before_cursor_execute", note)
+    assert {one.status_code for one in answers} == {200}
+    assert len(asked) == 1

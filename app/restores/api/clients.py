@@ -1,5 +1,6 @@
 """Routes for clients: order a restore, follow, cancel or retry it, read its pages back, discard them."""
 
+from asyncio import wrap_future
 from typing import Annotated
 from uuid import UUID
 
@@ -8,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.core.canonical_json import encode_canonical
 from app.restores.api import resources
-from app.restores.api.deps import AdmissionDep, MessagesDep
+from app.restores.api.deps import AdmissionDep, IntakeDep, MessagesDep
 from app.restores.schemas import (
     CancelBody,
     Outcome,
@@ -23,10 +24,11 @@ from app.restores.schemas import (
 from app.restores.service import cancellation, readback, request, residency, retry
 from app.restores.service.admission import waiting_reasons
 from app.restores.service.drills import InjectedFault, check_drill
-from app.restores.service.request import Ordered, RestoreOrder
-from app.web.deps import DatabaseDep, ReadSession, RestoresReader, RestoresWriter, SettingsDep, WriteSession
+from app.restores.service.intake import Placed
+from app.restores.service.request import Ordered, RestoreOrder, Wish
+from app.web.deps import ReadSession, RestoresReader, RestoresWriter, SettingsDep, WriteSession
 from app.web.etag import IfMatchOptional, conditional_json
-from app.web.idempotency import Answer, IdempotencyKey, IdempotencyKeyOptional, answer_once
+from app.web.idempotency import Answer, Asked, IdempotencyKey, IdempotencyKeyOptional, answer_once
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import TotalResource
@@ -57,12 +59,11 @@ router = APIRouter(prefix="/api/v1/restores", tags=["restores"])
         "refused",
     ),
 )
-def request_restore(
+async def request_restore(
     body: RestoreBody,
     principal: RestoresWriter,
     key: IdempotencyKey,
-    database: DatabaseDep,
-    admission: AdmissionDep,
+    intake: IntakeDep,
     settings: SettingsDep,
 ) -> Response:
     order = RestoreOrder(
@@ -76,24 +77,13 @@ def request_restore(
         fault=None if body.fault is None else InjectedFault(name=body.fault.name, rank=body.fault.rank),
     )
     check_drill(principal, fault=order.fault)
-
-    def produce(session: Session) -> Answer:
-        ordered = request.request_restore(
-            session, order=order, by=principal.name, silence_s=settings.node_silence_s
-        )
-        admission.look_after_order(session, ordered)
-        return _accepted(ordered)
-
     fingerprint = b"POST /api/v1/restores\n" + encode_canonical(body.model_dump(mode="json"))
-    # Its transaction in the same thread: another one to commit in would be another turn to wait for.
-    with database.transaction() as session:
-        return answer_once(
-            session,
-            principal=principal.name,
-            key=key,
-            request=fingerprint,
-            produce=lambda: produce(session),
-        )
+    placed = Placed(
+        asked=Asked(principal=principal.name, key=key, request=fingerprint),
+        wish=Wish(order=order, by=principal.name),
+        answer=_accepted,
+    )
+    return await wrap_future(intake.place(placed))
 
 
 def _accepted(ordered: Ordered) -> Answer:

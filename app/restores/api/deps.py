@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from app.config import Settings
 from app.restores.dispatch import RankMessages
 from app.restores.service.admission import Looks
+from app.restores.service.intake import Intake
 from app.restores.service.request import Ordered
 from app.web.deps import SettingsDep
 
@@ -45,3 +46,11 @@ async def get_admission(request: Request, messages: MessagesDep, settings: Setti
 
 
 AdmissionDep = Annotated[Admission, Depends(get_admission)]
+
+
+async def get_intake(request: Request) -> Intake:
+    intake: Intake = request.app.state.intake
+    return intake
+
+
+IntakeDep = Annotated[Intake, Depends(get_intake)]
