@@ -90,7 +90,7 @@ def test_a_crowd_with_one_key_asks_once(client: TestClient, ring: Ring, database
     event.listen(database.engine, "before_cursor_execute", note)
     try:
         with ThreadPoolExecutor(CROWD) as pool:
-            statuses = list(
+            answers = list(
                 pool.map(lambda _: client.get(NODES, headers=ring.operator_headers), range(CROWD))
             )
     finally:
