@@ -14,11 +14,11 @@ from app.config import Settings
 from app.db.session import Database, after_commit, database_time
 from app.models import Restore
 from app.restores import repository
-from app.restores.dispatch import RankMessages
+from app.restores.dispatch import RankCall, RankMessages
 from app.restores.repository.admission import Seat, admit_seats, lock_seats
 from app.restores.service.completion import advance, end_attempt
 from app.restores.service.pace import turn_s
-from app.restores.service.sending import resend_delay_s
+from app.restores.service.sending import resend_delay_s, send_after_commit
 
 log = logging.getLogger(__name__)
 
@@ -85,12 +85,11 @@ def _admit(
         now=now,
         ready_deadline=now + timedelta(seconds=settings.ready_deadline_s),
     )
-    after_commit(session, lambda: _wake(seats, pauses=pauses, messages=messages))
-
-
-def _wake(seats: Sequence[Seat], *, pauses: Sequence[float], messages: RankMessages) -> None:
-    for seat, pause_s in zip(seats, pauses, strict=True):
-        messages.restore(seat.queue, attempt_id=seat.attempt_id, pause_s=pause_s)
+    calls = [
+        RankCall(word="restore", queue=seat.queue, attempt_id=seat.attempt_id, pause_s=pause_s)
+        for seat, pause_s in zip(seats, pauses, strict=True)
+    ]
+    send_after_commit(session, calls, messages=messages)
 
 
 def _end_too_large(
