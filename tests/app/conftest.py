@@ -1,6 +1,6 @@
 """Fixtures of the control plane's tests: a real database, emptied before each test, and a simulated ring."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
@@ -17,6 +17,7 @@ from app.db.session import Database, open_database
 from app.embedded import DatabaseUrls
 from app.main import create_app
 from app.models import Base
+from app.restores.dispatch import RankCall
 from app.web.auth import PRESETS
 from tests.app import dashboard_rows as rows
 from tests.app.asked import AskedRing
@@ -31,6 +32,10 @@ class RecordedMessages:
 
     sent: list[tuple[str, str, UUID]] = field(default_factory=list)
     decisions: list[UUID] = field(default_factory=list)
+
+    def send(self, calls: Sequence[RankCall]) -> None:
+        for call in calls:
+            getattr(self, call.word)(call.queue, attempt_id=call.attempt_id, pause_s=call.pause_s)
 
     def restore(self, queue: str, *, attempt_id: UUID, pause_s: float = 0.0) -> None:
         self.sent.append(("restore", queue, attempt_id))

@@ -3,7 +3,7 @@
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from app.db.session import Database, open_database
 from app.embedded import DatabaseUrls, create_database
 from app.main import create_app
 from app.models import Base
+from app.restores.dispatch import RankCall
 from tests.app import dashboard_rows as rows
 from tests.app.evidence_exports import with_key
 from tests.conftest import database_urls
@@ -44,6 +45,9 @@ class RecordedMessages:
     """Rank workers that are not there."""
 
     sent: int = 0
+
+    def send(self, calls: Sequence[RankCall]) -> None:
+        self.sent += len(calls)
 
     def restore(self, queue: str, *, attempt_id: UUID, pause_s: float = 0.0) -> None:
         self.sent += 1
