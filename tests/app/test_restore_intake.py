@@ -117,7 +117,12 @@ def test_orders_of_one_moment_share_a_transaction_and_have_a_leaf_each(
     # The first, and two rounds of the others.
     assert len(seen) == 3
     with database.reading() as session:
-        rows = {str(one.id): one for one in session.scalars(select(Restore))}
+        rows = {
+            str(restore_id): (by, at)
+            for restore_id, by, at in session.execute(
+                select(Restore.id, Restore.created_by, Restore.created_at)
+            )
+        }
         told = {str(one.restore_id): one.detail for one in session.scalars(select(RestoreEvent))}
         leaves = session.scalars(select(LedgerLeaf).order_by(LedgerLeaf.index))
         facts = [
@@ -125,8 +130,9 @@ def test_orders_of_one_moment_share_a_transaction_and_have_a_leaf_each(
             for one in leaves
             if one.kind == "restore-requested"
         ]
-    assert [rows[one].created_by for one in ids] == [f"ada {n}" for n in range(CROWD)]
-    assert [rows[one].created_at for one in ids] == sorted(rows[one].created_at for one in ids)
+    assert [rows[one][0] for one in ids] == [f"ada {n}" for n in range(CROWD)]
+    instants = [rows[one][1] for one in ids]
+    assert instants == sorted(instants)
     assert [told[one] for one in ids] == [f"requested by ada {n}" for n in range(CROWD)]
     assert [one["restore"] for one in facts][2:] == ids
     assert [str(one) for one in audit(database)] == []
