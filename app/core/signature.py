@@ -7,6 +7,7 @@ message or have more than one spelling, and implementations disagree about them.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from app.core.digest import sha512_bytes
@@ -29,6 +30,11 @@ _L: Final = 2**252 + 27742317777372353535851937790883648493
 _D: Final = -121665 * pow(121666, -1, _P) % _P
 _ROOT_OF_MINUS_ONE: Final = pow(2, (_P - 1) // 4, _P)
 _SIGN_BIT: Final = 1 << 255
+# Scalars are taken four bits at a time.
+_DIGIT_BITS: Final = 4
+_DIGITS: Final = 64
+# Bundles and logs have one key or two, and many signatures of them.
+_KEYS_KEPT: Final = 8
 
 # (X, Y, Z, T) with x = X/Z, y = Y/Z, xy = T/Z.
 _Point = tuple[int, int, int, int]
@@ -59,12 +65,14 @@ def verify(message: bytes, *, signature: bytes, public: bytes) -> bool:
 
 
 def verify_slowly(message: bytes, *, signature: bytes, public: bytes) -> bool:
-    """The same without `cryptography`, a few milliseconds each: for machines that lack it, and for tests."""
+    """The same without `cryptography`, a few milliseconds for the first of a key, then one or two: for
+    machines that lack it, and for tests."""
     return _is_sound(signature, public=public) and _equation_slowly(
         message, signature=signature, public=public
     )
 
 
+@lru_cache(maxsize=_KEYS_KEPT)
 def is_usable_key(public: bytes) -> bool:
     """Whether these bytes are a public key any signature can hold for."""
     return len(public) == PUBLIC_BYTES and _is_usable_point(public)
@@ -123,13 +131,14 @@ def _decode(encoded: bytes) -> _Point | None:
 
 
 def _x_of(y: int, *, sign: int) -> int | None:
-    square = (y * y - 1) * pow(_D * y * y + 1, -1, _P) % _P
-    if square == 0:
+    u, v = (y * y - 1) % _P, (_D * y * y + 1) % _P
+    if u == 0:
         return None if sign else 0
-    x = pow(square, (_P + 3) // 8, _P)
-    if (x * x - square) % _P:
+    # RFC 8032 §5.1.3: the root of u / v with one power.
+    x = u * pow(v, 3, _P) * pow(u * pow(v, 7, _P), (_P - 5) // 8, _P) % _P
+    if (v * x * x - u) % _P:
         x = x * _ROOT_OF_MINUS_ONE % _P
-    if (x * x - square) % _P:
+    if (v * x * x - u) % _P:
         return None
     return _P - x if x & 1 != sign else x
 
@@ -156,12 +165,25 @@ def _double(point: _Point) -> _Point:
 def _times(scalar: int, point: _Point) -> _Point:
     """Not in constant time: it meets public values only."""
     result = _NEUTRAL
-    while scalar:
-        if scalar & 1:
-            result = _add(result, point)
-        point = _double(point)
-        scalar >>= 1
+    for multiples in _multiples(point):
+        digit = scalar & (1 << _DIGIT_BITS) - 1
+        if digit:
+            result = _add(result, multiples[digit])
+        scalar >>= _DIGIT_BITS
     return result
+
+
+@lru_cache(maxsize=_KEYS_KEPT)
+def _multiples(point: _Point) -> tuple[tuple[_Point, ...], ...]:
+    """For each digit of a scalar what each of its values adds: then only additions are left."""
+    table = []
+    for _ in range(_DIGITS):
+        row = [_NEUTRAL]
+        for _ in range(1, 1 << _DIGIT_BITS):
+            row.append(_add(row[-1], point))
+        table.append(tuple(row))
+        point = _add(row[-1], point)
+    return tuple(table)
 
 
 def _is_neutral(point: _Point) -> bool:
