@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.db.session import database_time
 from app.manifests import service
+from app.manifests.repository.whereabouts import RankPlace
 from app.manifests.schemas import (
     DocumentDetail,
     DocumentList,
@@ -19,7 +20,7 @@ from app.manifests.schemas import (
     SnapshotList,
     SnapshotResource,
 )
-from app.models import ManifestLocation
+from app.manifests.service import Whereabouts
 from app.nodes import service as nodes
 from app.web.auth import check_node
 from app.web.body import json_document, raw_body
@@ -102,37 +103,32 @@ def pin_document(
     return PinResource(sha256=sha256, pinned=True)
 
 
-def _place(place: ManifestLocation, *, away: bool) -> PlaceResource:
+def _place(place: RankPlace) -> PlaceResource:
     return PlaceResource(
-        node=place.node.name,
-        away=away,
+        node=place.node,
+        away=place.is_away,
         root_path=place.root_path,
         root_document_sha256=place.root_document_sha256,
-        pinned=place.root_document.pin is not None,
+        pinned=place.is_pinned,
         first_seen_at=place.first_seen_at,
     )
 
 
-def _resource(snapshot: service.Snapshot) -> SnapshotResource:
+def _resource(found: Whereabouts) -> SnapshotResource:
+    first, missing = found.first, found.missing
     ranks = [
-        RankResource(
-            rank=rank,
-            places=[
-                _place(place, away=place.node.name in snapshot.away)
-                for place in snapshot.places.get(rank, ())
-            ],
-        )
-        for rank in range(snapshot.rank_count)
+        RankResource(rank=rank, places=[_place(place) for place in found.places.get(rank, ())])
+        for rank in range(first.rank_count)
     ]
     return SnapshotResource(
-        context_digest=snapshot.context_digest,
-        rank_zero_storage_key=snapshot.rank_zero_storage_key,
-        rank_count=snapshot.rank_count,
-        span_tokens=snapshot.span_tokens,
-        encoded_bytes=snapshot.encoded_bytes,
-        object_count=snapshot.object_count,
-        complete=not snapshot.missing,
-        missing_ranks=list(snapshot.missing),
+        context_digest=first.context_digest,
+        rank_zero_storage_key=first.rank_zero_storage_key,
+        rank_count=first.rank_count,
+        span_tokens=first.span_tokens,
+        encoded_bytes=first.encoded_bytes,
+        object_count=first.object_count,
+        complete=not missing,
+        missing_ranks=list(missing),
         ranks=ranks,
     )
 
@@ -172,7 +168,7 @@ def get_snapshot(
         Hex64 | None, Query(description="where several share the digest")
     ] = None,
 ) -> Response:
-    snapshot = service.get_snapshot(
+    snapshot = service.whereabouts_of(
         session,
         context_digest=context_digest,
         rank_zero_storage_key=rank_zero_storage_key,
@@ -217,7 +213,14 @@ def get_manifest(
     document = DocumentResource.model_validate(service.get_document(session, sha256=sha256))
     now = database_time(session)
     places = [
-        _place(place, away=nodes.is_away(place.node, now=now, silence_s=settings.node_silence_s))
+        PlaceResource(
+            node=place.node.name,
+            away=nodes.is_away(place.node, now=now, silence_s=settings.node_silence_s),
+            root_path=place.root_path,
+            root_document_sha256=place.root_document_sha256,
+            pinned=place.root_document.pin is not None,
+            first_seen_at=place.first_seen_at,
+        )
         for place in service.places_of(session, sha256=sha256)
     ]
     return conditional_json(request, DocumentDetail(**dict(document), places=places))

@@ -5,7 +5,7 @@ that pair is equal on all ranks while the storage keys differ.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -22,6 +22,7 @@ from app.db.session import database_time
 from app.errors import Conflict, NotFound, Refused
 from app.ledger import service as ledger
 from app.manifests import repository
+from app.manifests.repository.whereabouts import RankPlace, rank_places
 from app.models import ManifestLocation, RootDocument, SnapshotRow
 from app.nodes import service as nodes
 from app.web.paging import Cursor, Total
@@ -58,6 +59,20 @@ class Snapshot:
     def usable(self, rank: int) -> tuple[ManifestLocation, ...]:
         """The places of a rank on nodes that are alive."""
         return tuple(place for place in self.places.get(rank, ()) if place.node.name not in self.away)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whereabouts:
+    """A snapshot as plain rows: the places of its ranks now."""
+
+    first: RankPlace
+    places: Mapping[int, Sequence[RankPlace]]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Ranks that no node which is alive holds."""
+        ranks = range(self.first.rank_count)
+        return tuple(rank for rank in ranks if all(one.is_away for one in self.places.get(rank, ())))
 
 
 def record_document(
@@ -265,13 +280,30 @@ def count_snapshots(session: Session) -> Total:
     return repository.count_snapshots(session)
 
 
-def whereabouts(session: Session, *, rows: Sequence[SnapshotRow], silence_s: float) -> list[Snapshot]:
+def whereabouts(session: Session, *, rows: Sequence[SnapshotRow], silence_s: float) -> list[Whereabouts]:
     """Listed snapshots with the places of their ranks, in the order of the list."""
-    places: dict[UUID, list[ManifestLocation]] = defaultdict(list)
-    for snapshot_id, place in repository.locations_of(session, snapshot_ids=[row.id for row in rows]):
-        places[snapshot_id].append(place)
-    now = database_time(session)
-    return [_snapshot(places[row.id], now=now, silence_s=silence_s) for row in rows if places.get(row.id)]
+    found: dict[UUID, dict[int, list[RankPlace]]] = defaultdict(lambda: defaultdict(list))
+    for place in rank_places(session, snapshot_ids=[row.id for row in rows], silence_s=silence_s):
+        found[place.snapshot_id][place.rank].append(place)
+    return [
+        Whereabouts(first=next(iter(ranks.values()))[0], places=ranks)
+        for row in rows
+        if (ranks := found.get(row.id))
+    ]
+
+
+def whereabouts_of(
+    session: Session, *, context_digest: str, rank_zero_storage_key: str | None, silence_s: float
+) -> Whereabouts:
+    """The one snapshot with this context digest, and where its ranks are.
+
+    Raises: as `get_snapshot`.
+    """
+    rows = repository.snapshots_of(
+        session, context_digest=context_digest, rank_zero_storage_key=rank_zero_storage_key
+    )
+    require_one_identity(context_digest, keys={row.rank_zero_storage_key for row in rows})
+    return whereabouts(session, rows=rows, silence_s=silence_s)[0]
 
 
 def _snapshot(places: Sequence[ManifestLocation], *, now: datetime, silence_s: float) -> Snapshot:

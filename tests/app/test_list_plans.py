@@ -19,6 +19,7 @@ from app.embedded import DatabaseUrls, create_database, drop_database
 from app.images import repository as images
 from app.ledger.repository import log
 from app.manifests import repository as manifests
+from app.manifests.repository.whereabouts import rank_places
 from app.models import Image, Restore, RootDocument, SnapshotRow, SourceIdentityRow
 from app.restores import repository as restores
 from app.sources import repository as sources
@@ -189,7 +190,18 @@ def test_places_of_a_page_of_snapshots(filled: Engine) -> None:
     with Session(filled) as session:
         ids: list[UUID] = [row.id for row in manifests.snapshots(session, after=None, limit=PAGE)]
     assert len(ids) == PAGE
-    assert rows_read(filled, lambda session: manifests.locations_of(session, snapshot_ids=ids)) <= 4 * PAGE
+    assert rows_read(filled, lambda session: rank_places(session, snapshot_ids=ids, silence_s=30)) <= 4 * PAGE
+
+
+def test_snapshots_of_a_token_prefix(filled: Engine) -> None:
+    with Session(filled) as session:
+        context = session.scalars(select(SnapshotRow.context_digest).limit(1)).one()
+
+    def ask(session: Session) -> None:
+        found = manifests.snapshots_of(session, context_digest=context, rank_zero_storage_key=None)
+        assert len(found) == 1
+
+    assert rows_read(filled, ask) <= 4 * PAGE
 
 
 def test_documents_of_a_snapshot(filled: Engine) -> None:

@@ -1,6 +1,6 @@
 """SQL of root documents and where they are."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 from uuid import UUID, uuid4
@@ -121,18 +121,6 @@ def locations(
     return [(place, now) for place, now in found]
 
 
-def locations_of(session: Session, *, snapshot_ids: Sequence[UUID]) -> list[tuple[UUID, ManifestLocation]]:
-    """(snapshot, place) of all ranks of these snapshots; each snapshot's by rank, node and path."""
-    query = (
-        _places()
-        .add_columns(SnapshotRow.id)
-        .join(SnapshotRow, _same_snapshot)
-        .where(SnapshotRow.id.in_(snapshot_ids))
-        .order_by(SnapshotRow.id, RootDocument.rank, Node.name, ManifestLocation.root_path)
-    )
-    return [(snapshot_id, place) for place, snapshot_id in session.execute(query)]
-
-
 def _places() -> Select[ManifestLocation]:
     """Places of now. Documents can be 16 MiB each: their bytes come only where somebody asks for them."""
     document = contains_eager(ManifestLocation.root_document)
@@ -164,6 +152,16 @@ def snapshots(session: Session, *, after: Cursor | None, limit: int) -> list[Sna
     query = _present_snapshots().limit(limit)
     if after is not None:
         query = query.where(tuple_(row.created_at, row.id) < (after.created_at, after.id))
+    return list(session.scalars(query))
+
+
+def snapshots_of(
+    session: Session, *, context_digest: str, rank_zero_storage_key: str | None
+) -> list[SnapshotRow]:
+    """Snapshots of a token prefix that are somewhere now: one for each identity."""
+    query = _present_snapshots().where(SnapshotRow.context_digest == context_digest)
+    if rank_zero_storage_key is not None:
+        query = query.where(SnapshotRow.rank_zero_storage_key == rank_zero_storage_key)
     return list(session.scalars(query))
 
 
