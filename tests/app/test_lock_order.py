@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -15,15 +16,19 @@ from sqlalchemy.orm import Session
 
 from app.config import Settings
 from app.db.session import Database, open_database
-from app.models import Device, RankAttempt, Readback
+from app.models import Device, RankAttempt, Readback, RestoreEvent
 from app.nodes import repository as node_rows
 from app.nodes import service as nodes
 from app.nodes.service import DeviceStatement
 from app.restores import repository
-from app.restores.service import completion, readback
-from tests.app.ring import NODE, POOL_BYTES, Ring
+from app.restores.service import attempts, completion, readback
+from app.restores.service.attempts import ClaimAsked, Speaker
+from app.web.auth import PRESETS, Principal
+from tests.app.conftest import RecordedMessages
+from tests.app.ring import NODE, POOL_BYTES, Ring, failed_report, wire
 
 PATIENCE_S = 20.0
+WORKER = Principal(name="ada/worker", scopes=PRESETS["worker"], node_name=NODE)
 
 
 @pytest.fixture
@@ -131,3 +136,46 @@ def test_readbacks_expire_in_the_order_in_which_a_release_ends_them(ring: Ring, 
         )
         assert overdue == sorted(overdue)
         assert len(overdue) == 3
+
+
+def test_a_rank_that_fails_or_retracts_locks_no_other_claimed_ranks_device(
+    ring: Ring, database: Database, impatient: Database, messages: RecordedMessages
+) -> None:
+    """Somebody registers the machine of two other ranks meanwhile."""
+    ranks = ring.claim_all(ring.start_restore())
+    failing, retracting, *others = [
+        Speaker(attempt_id=UUID(one.attempt_id), principal=WORKER, token=one.claim["token"]) for one in ranks
+    ]
+    raw = wire(failed_report(ring.report(0)))
+    with database.transaction() as holder:
+        held = select(Device.id).where(Device.held_by.in_([one.attempt_id for one in others]))
+        assert len(node_rows.lock_devices(holder, ids=list(holder.scalars(held)))) == 2
+        with impatient.transaction() as session:
+            told = attempts.record_failure(session, failing, raw=raw, messages=messages)
+            assert told.decision == "retract"
+        with impatient.transaction() as session:
+            attempts.record_retracted(session, retracting, messages=messages)
+    with database.reading() as session:
+        freed = select(Device.id).where(Device.held_by.is_(None))
+        assert len(list(session.scalars(freed))) == 2
+
+
+def test_a_claim_waits_for_what_is_being_decided_and_then_hears_of_it(
+    ring: Ring, database: Database, impatient: Database, messages: RecordedMessages, settings: Settings
+) -> None:
+    """The claim's one statement holds the restore's row like any other word."""
+    restore = ring.start_restore()
+    (first,) = ring.claim_all({"attempts": restore["attempts"][:1]})
+    speaker = Speaker(attempt_id=UUID(first.attempt_id), principal=WORKER, token=first.claim["token"])
+    second, asked = UUID(restore["attempts"][1]["id"]), ClaimAsked(generation=1, token=7)
+    given: dict[str, Any] = {"asked": asked, "lease_s": settings.lease_s}
+    with database.transaction() as holder:
+        attempts.record_failure(holder, speaker, raw=wire(failed_report(ring.report(0))), messages=messages)
+        with pytest.raises(Exception, match="lock timeout"), impatient.transaction() as session:
+            attempts.claim(session, attempt_id=second, principal=WORKER, **given)
+    with pytest.raises(Exception, match="cancelled in a finished one"), database.transaction() as session:
+        attempts.claim(session, attempt_id=second, principal=WORKER, **given)
+    with database.reading() as session:
+        assert session.get_one(RankAttempt, second).token is None
+        claims = select(RestoreEvent).where(RestoreEvent.kind == "claimed")
+        assert len(list(session.scalars(claims))) == 1
