@@ -4,10 +4,13 @@ Standard library alone; nothing is written, no network.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from app.core.bundle.outcome import UNREADABLE
 from app.core.bundle.verify import Verification, VerifyOptions, verify_bundle
 from app.core.canonical_json import JsonObject, encode_canonical
 from app.core.errors import FormatError
@@ -33,8 +36,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     verification = check(given.bundle, key=given.key, checkpoint=given.checkpoint)
     text = said(verification, as_json=given.json)
-    sys.stdout.write(text.encode("ascii", "backslashreplace").decode("ascii") + "\n")
-    return verification.exit_code
+    told = _tell(text.encode("ascii", "backslashreplace") + b"\n")
+    return verification.exit_code if told else UNREADABLE
+
+
+def _tell(text: bytes) -> bool:
+    """Whether it could be said at all: an answer nobody got must not look like one."""
+    try:
+        # Past Python's own buffer, which would be tried again, and complained of, at the end.
+        while text:
+            text = text[os.write(1, text) :]
+    except OSError as error:
+        with suppress(OSError):
+            os.write(2, f"verify.pyz: standard output: {error.strerror}\n".encode())
+        return False
+    return True
 
 
 def check(bundle: Path, *, key: str | None, checkpoint: Path | None) -> Verification:

@@ -60,6 +60,10 @@ def verify_bundle(path: Path, *, options: VerifyOptions) -> Verification:
         verification.report(
             FormatError(str(path), expected="a readable file", found=error.strerror or "an error")
         )
+    except MemoryError:
+        # Not a finding: with more of it the same file may be good.
+        verification.readable = False
+        verification.report(FormatError(str(path), expected="memory to check it in", found="too little"))
     return verification
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.core.bundle.code_archive import import_closure, verifier_archive
+from app.core.bundle.verify import VerifyOptions, verify_bundle
 from app.core.qualify.ruleset import ruleset_version
 from tests.core.bundle import rig
 
@@ -119,6 +120,33 @@ def test_exit_codes(auditor: Path, given: tuple[str, ...], code: int, told: str)
     done = _verify(auditor, *given)
     assert (done.returncode, done.stderr) == (code, "")
     assert told in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor"), ("| true", "")],
+)
+def test_an_answer_nobody_gets_is_none(auditor: Path, output: str, told: str) -> None:
+    """Neither good nor a traceback, which would leave with 1 as findings do."""
+    program = f"{sys.executable} -S -I -B verify.pyz bundle.tar --key {rig.key()}"
+    script = f"({program}; echo $? >&2) {output}"
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=auditor, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (told in done.stderr, "Traceback" in done.stderr) == (True, False)
+    assert done.stderr.splitlines()[-1] == "2" or not told
+
+
+def test_too_little_memory_is_no_finding(auditor: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_given: object, **_named: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("app.core.bundle.verify.read_contents", exhausted)
+    found = verify_bundle(auditor / "bundle.tar", options=VerifyOptions())
+    assert (
+        found.exit_code,
+        rig.said(found).endswith("expected memory to check it in, found too little"),
+    ) == (2, True)
 
 
 def test_usage_is_two(auditor: Path) -> None:
