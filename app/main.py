@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request
+from starlette.datastructures import State
 
 from app.accounts import service as accounts
 from app.accounts.api import keys_router as keys
@@ -93,9 +94,12 @@ def create_app(
         settings: read from the environment if not given.
         database, messages: opened from the settings if not given; tests bring their own.
     """
-    settings = settings or read_settings()
-    database = database or open_database(settings)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    return connect(build_routes(), settings=settings, database=database, messages=messages)
+
+
+def build_routes() -> FastAPI:
+    """Every route, page and error answer, with nothing behind them: a third of a second of a core."""
     app = FastAPI(
         title="sparkgate",
         summary="Decides, with evidence, which runtime image restores a persisted KV cache correctly.",
@@ -105,6 +109,33 @@ def create_app(
         openapi_url="/openapi.json",
         lifespan=_lifespan,
     )
+    app.add_middleware(HeadAsGet)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(ResponseHeaders)
+    install_problems(app)
+    for router in API_ROUTERS:
+        app.include_router(router, dependencies=[Depends(known_query)])
+    _add_health(app)
+    install_dashboard(app)
+    install_openapi(app)
+    return app
+
+
+def connect(
+    app: FastAPI,
+    *,
+    settings: Settings | None = None,
+    database: Database | None = None,
+    messages: RankMessages | None = None,
+) -> FastAPI:
+    """Put settings, database and broker behind the routes; whatever stood there before is gone.
+
+    Args:
+        settings, database, messages: see ``create_app``.
+    """
+    settings = settings or read_settings()
+    database = database or open_database(settings)
+    app.state = State()
     app.state.settings = settings
     app.state.database = database
     app.state.messages = messages or CeleryRankMessages(create_queue(settings))
@@ -114,15 +145,6 @@ def create_app(
     app.state.ledger_signer = load_signer(settings)
     app.state.rate_limits = RateLimits(settings)
     app.state.authenticate_key = accounts.KnownKeys(database)
-    app.add_middleware(HeadAsGet)
-    app.add_middleware(BodyLimit)
-    app.add_middleware(ResponseHeaders)
-    install_problems(app)
-    for router in API_ROUTERS:
-        app.include_router(router, dependencies=[Depends(known_query)])
-    _add_health(app, database=database)
-    install_dashboard(app)
-    install_openapi(app)
     return app
 
 
@@ -155,7 +177,7 @@ def _page_secret(settings: Settings) -> bytes:
     return secret
 
 
-def _add_health(app: FastAPI, *, database: Database) -> None:
+def _add_health(app: FastAPI) -> None:
     @app.get("/health", operation_id="health", summary="Whether this process answers", tags=["operation"])
     def health() -> dict[str, str]:
         return {"status": "alive"}
@@ -163,7 +185,7 @@ def _add_health(app: FastAPI, *, database: Database) -> None:
     @app.get(
         "/health/ready", operation_id="ready", summary="Whether the database answers too", tags=["operation"]
     )
-    def ready() -> dict[str, str]:
-        with database.reading() as session:
+    def ready(request: Request) -> dict[str, str]:
+        with request.app.state.database.reading() as session:
             check_alive(session)
         return {"status": "ready"}

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, func, select, text
+from sqlalchemy import Engine, func, select
 
 from app.core.base64_text import encode_base64
 from app.core.digest import sha256
@@ -11,11 +11,12 @@ from app.core.qualify.facts import DocumentFacts
 from app.core.qualify.values import Basis
 from app.db.session import Database
 from app.ledger.service.audit import LedgerAudit
-from app.models import Base, ReceiptOrigin, ReceiptRow, VerdictCurrent, VerdictRow
+from app.models import ReceiptOrigin, ReceiptRow, VerdictCurrent, VerdictRow
 from app.receipts.service import Origin, Submission
 from app.receipts.service.stored import facts_of_bytes
 from app.verdicts.service import batches, judging
 from app.verdicts.service.submit import submit, submit_many
+from tests.app.conftest import empty_tables
 from tests.app.evidence_documents import (
     OTHER_IMAGE,
     WITHDRAWAL,
@@ -139,9 +140,7 @@ def test_together_they_are_judged_as_one_by_one(
     together = _standing(database)
     with database.reading() as session:
         assert not list(LedgerAudit(session).findings())
-    names = ", ".join(f'"{table.name}"' for table in Base.metadata.sorted_tables)
-    with owner_engine.begin() as connection:
-        connection.execute(text(f"TRUNCATE {names} RESTART IDENTITY CASCADE"))
+    empty_tables(owner_engine)
     for one in given:
         with database.transaction() as session:
             submit(session, raw=one.raw, facts=one.facts, origin=one.origin, by="ada", grade=grade)

@@ -12,16 +12,16 @@ from uuid import UUID
 import pytest
 import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine
 
 from app.config import Settings
 from app.db.migrate import upgrade
 from app.db.session import Database, open_database
 from app.embedded import DatabaseUrls, create_database
 from app.main import create_app
-from app.models import Base
 from app.restores.dispatch import RankCall
 from tests.app import dashboard_rows as rows
+from tests.app.conftest import empty_tables
 from tests.app.evidence_exports import with_key
 from tests.conftest import database_urls
 from tests.e2e import page_checks as checks
@@ -75,9 +75,7 @@ class Site:
     def fill(self, *, with_rows: bool = True) -> dict[str, UUID]:
         """Start every test from the same rows, or from none but the people."""
         engine = create_engine(self.owner_url)
-        names = ", ".join(f'"{table.name}"' for table in Base.metadata.sorted_tables)
-        with engine.begin() as connection:
-            connection.execute(text(f"TRUNCATE {names} RESTART IDENTITY CASCADE"))
+        empty_tables(engine)
         engine.dispose()
         with self.database.transaction() as session:
             if with_rows:
