@@ -27,7 +27,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=6,
 )
-fuzzed = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fuzzed = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def change(value: Any, data: st.DataObject) -> Any:
