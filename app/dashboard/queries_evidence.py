@@ -3,12 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, func, literal, select, tuple_, union_all
+from sqlalchemy import Select, func, literal, select, tuple_, union_all
 from sqlalchemy.orm import Session, aliased, contains_eager, defer, joinedload
 
-from app.models import DeclarationRow, Image, LedgerCheckpoint, ReceiptRow, VerdictCurrent, VerdictRow
-from app.web.paging import COUNTED, Cursor, Total, count_rows
+from app.models import (
+    DeclarationRow,
+    Image,
+    ImageUnjudged,
+    LedgerCheckpoint,
+    ReceiptRow,
+    VerdictCurrent,
+    VerdictRow,
+)
+from app.verdicts.service import current
+from app.verdicts.service.current import VerdictFilter
+from app.web.paging import COUNTED, Cursor, Total
 
 SCOPE = "scope"
 MOST_OF_AN_IMAGE = 100
@@ -41,27 +52,24 @@ def scopes(
 
     The newest of each outcome are taken by the index that serves it, then the newest of those.
     """
-    parts = []
+    found: dict[UUID, None] = {}
     for one in _by_outcome(filters):
-        query = _scopes(one).with_only_columns(VerdictCurrent.verdict_id).limit(limit)
-        if after is not None:
-            place = tuple_(VerdictCurrent.created_at, VerdictCurrent.verdict_id)
-            query = query.where(place < (after.created_at, after.id))
-        parts.append(select(query.subquery().c.verdict_id))
+        found |= dict.fromkeys(current.newest_ids(session, wanted=_asked(one), after=after, limit=limit))
     page = (
-        select(VerdictCurrent, Image)
-        .where(VerdictCurrent.verdict_id.in_(union_all(*parts)))
+        select(VerdictCurrent)
+        .where(VerdictCurrent.verdict_id.in_(list(found)))
         .join(VerdictCurrent.verdict)
-        .outerjoin(Image, Image.config_id == VerdictCurrent.image_config_id)
         .options(contains_eager(VerdictCurrent.verdict).defer(VerdictRow.document))
         .order_by(VerdictCurrent.created_at.desc(), VerdictCurrent.verdict_id.desc())
     )
-    return [(row, image) for row, image in session.execute(page.limit(limit))]
+    rows = list(session.scalars(page.limit(limit)))
+    images = images_with_configs(session, config_ids=[row.image_config_id for row in rows])
+    return [(row, images.get(row.image_config_id or "")) for row in rows]
 
 
 def count_scopes(session: Session, *, filters: ScopeFilters) -> Total:
     """How many scopes fit, counted up to a bound."""
-    counts = [count_rows(session, _scopes(one)) for one in _by_outcome(filters)]
+    counts = [current.count_verdicts(session, wanted=_asked(one), on=None) for one in _by_outcome(filters)]
     found = sum(one.count for one in counts)
     exact = all(one.is_exact for one in counts) and found <= COUNTED
     return Total(count=min(found, COUNTED), is_exact=exact)
@@ -72,27 +80,17 @@ def _by_outcome(filters: ScopeFilters) -> list[ScopeFilters]:
     return [replace(filters, outcomes=(one,)) for one in filters.outcomes] or [filters]
 
 
-def _scopes(filters: ScopeFilters) -> Select[Any]:
-    query = select(VerdictCurrent).where(VerdictCurrent.kind == SCOPE)
-    if filters.outcomes:
-        query = query.where(VerdictCurrent.outcome.in_(filters.outcomes))
-    for name in ("tp", "dcp", "capability"):
-        asked = getattr(filters, name)
-        if asked:
-            query = query.where(getattr(VerdictCurrent, name) == asked)
-    if filters.deployable is not None:
-        query = query.where(VerdictCurrent.deployable.is_(filters.deployable))
-    if filters.terms:
-        query = query.where(VerdictCurrent.terms.contains(list(filters.terms)))
-    if filters.words:
-        query = query.where(VerdictCurrent.words.op("@@")(_search(filters.words)))
-    return query.order_by(VerdictCurrent.created_at.desc(), VerdictCurrent.verdict_id.desc())
-
-
-def _search(words: Sequence[str]) -> ColumnElement[Any]:
-    """Every word as the start of one; quoted, so that nothing in it is an operator."""
-    quoted = ("'" + word.replace("\\", "\\\\").replace("'", "''") + "':*" for word in words)
-    return func.to_tsquery("simple", " & ".join(quoted))
+def _asked(filters: ScopeFilters) -> VerdictFilter:
+    return VerdictFilter(
+        kind=SCOPE,
+        outcome=next(iter(filters.outcomes), None),
+        deployable=filters.deployable,
+        tp=filters.tp or None,
+        dcp=filters.dcp or None,
+        capability=filters.capability or None,
+        terms=filters.terms,
+        search=filters.words,
+    )
 
 
 def outcome_counts(session: Session) -> dict[str, Total]:
@@ -114,22 +112,38 @@ def outcome_counts(session: Session) -> dict[str, Total]:
 
 def images_without_evidence(session: Session, *, after: Cursor | None, limit: int) -> list[Image]:
     """Registered images about which no scope was judged, newest first."""
-    query = _without_evidence().options(joinedload(Image.source))
-    if after is not None:
-        query = query.where(tuple_(Image.created_at, Image.id) < (after.created_at, after.id))
-    return list(session.scalars(query.limit(limit)))
+    found: list[UUID] = []
+    while len(found) < limit:
+        noted = session.execute(_noted(after=after, limit=limit)).all()
+        found += [one.image_id for one in noted if one.judged is None]
+        if len(noted) < limit:
+            break
+        after = Cursor(created_at=noted[-1].created_at, id=noted[-1].image_id)
+    query = select(Image).where(Image.id.in_(found[:limit])).options(joinedload(Image.source))
+    return list(session.scalars(query.order_by(Image.created_at.desc(), Image.id.desc())))
 
 
 def count_images_without_evidence(session: Session) -> Total:
     """How many, counted up to a bound."""
-    return count_rows(session, _without_evidence())
+    noted = _noted(after=None, limit=COUNTED + 1).subquery()
+    alone = select(func.count()).select_from(noted).where(noted.c.judged.is_(None))
+    found = session.execute(alone).scalar_one()
+    return Total(count=min(found, COUNTED), is_exact=found <= COUNTED)
 
 
-def _without_evidence() -> Select[Image]:
+def _noted(*, after: Cursor | None, limit: int) -> Select[Any]:
+    """The next images noted as unjudged, and a verdict that came while one was noted: there is hardly any, so
+    that they are looked for among the rows of the page and not before it is cut."""
+    row = ImageUnjudged
+    near = select(row.image_id, row.config_id, row.created_at)
+    if after is not None:
+        near = near.where(tuple_(row.created_at, row.image_id) < (after.created_at, after.id))
+    cut = near.order_by(row.created_at.desc(), row.image_id.desc()).limit(limit).subquery()
     judged = select(VerdictCurrent.verdict_id).where(
-        VerdictCurrent.image_config_id == Image.config_id, VerdictCurrent.kind == SCOPE
+        VerdictCurrent.image_config_id == cut.c.config_id, VerdictCurrent.kind == SCOPE
     )
-    return select(Image).where(~judged.exists()).order_by(Image.created_at.desc(), Image.id.desc())
+    query = select(cut.c.image_id, cut.c.created_at, judged.limit(1).scalar_subquery().label("judged"))
+    return query.order_by(cut.c.created_at.desc(), cut.c.image_id.desc())
 
 
 def image_with_config(session: Session, *, config_id: str) -> Image | None:

@@ -2,10 +2,10 @@
 
 from uuid import UUID
 
-from sqlalchemy import Select, or_, select, tuple_
+from sqlalchemy import Select, insert, or_, select, tuple_
 from sqlalchemy.orm import Session, joinedload
 
-from app.models import Image
+from app.models import Image, ImageUnjudged, VerdictCurrent
 from app.web.paging import Cursor, Total, count_rows
 
 
@@ -22,8 +22,14 @@ def images_with_any(session: Session, *, digest: str) -> list[Image]:
 
 
 def add_image(session: Session, *, image: Image) -> None:
+    """Add an image, and note it among those that no verdict is about, unless one is."""
     session.add(image)
     session.flush()
+    judged = select(VerdictCurrent.verdict_id).where(
+        VerdictCurrent.image_config_id == Image.config_id, VerdictCurrent.kind == "scope"
+    )
+    alone = select(Image.id, Image.config_id, Image.created_at).where(Image.id == image.id, ~judged.exists())
+    session.execute(insert(ImageUnjudged).from_select(["image_id", "config_id", "created_at"], alone))
 
 
 def get_image(session: Session, *, image_id: UUID) -> Image | None:

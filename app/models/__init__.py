@@ -10,7 +10,7 @@ from typing import Final
 from app.db.base import Base
 from app.models.accounts import Account, ApiKey, WebSession
 from app.models.evidence import EvidenceExport
-from app.models.images import Image
+from app.models.images import Image, ImageUnjudged
 from app.models.layouts import Layout
 from app.models.ledger import LedgerCheckpoint, LedgerLeaf, LedgerNode
 from app.models.manifests import ManifestLocation, ManifestPin, RootDocument, SnapshotRow
@@ -74,7 +74,7 @@ STATE_TABLES: Final = (
     VerdictCurrent,
     EvidenceExport,
 )
-PASSING_TABLES: Final = (WebSession, IdempotencyRecord)
+PASSING_TABLES: Final = (WebSession, IdempotencyRecord, ImageUnjudged)
 
 __all__ = [
     "FACT_TABLES",
@@ -89,6 +89,7 @@ __all__ = [
     "IdempotencyRecord",
     "Image",
     "ImageIdentity",
+    "ImageUnjudged",
     "Layout",
     "LedgerCheckpoint",
     "LedgerLeaf",

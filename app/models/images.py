@@ -1,5 +1,6 @@
 """Runtime images under their three digests."""
 
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import ForeignKey, Index
@@ -31,3 +32,17 @@ class Image(Base):
     created_by: Mapped[str]
 
     source: Mapped[SourceIdentityRow | None] = relationship()
+
+
+class ImageUnjudged(Base):
+    """An image about which no scope was judged yet; made again from images and verdicts at any time.
+
+    A row that should be gone does no harm: whoever lists them looks at the verdicts too.
+    """
+
+    __tablename__ = "image_unjudged"
+    __table_args__ = (Index("ix_image_unjudged_created", "created_at", "image_id"),)
+
+    image_id: Mapped[UUID] = mapped_column(ForeignKey("image.id"), primary_key=True)
+    config_id: Mapped[Sha256 | None] = mapped_column(unique=True, doc="of the image")
+    created_at: Mapped[datetime] = mapped_column(doc="of the image")

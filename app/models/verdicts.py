@@ -106,8 +106,11 @@ class VerdictCurrent(Base):
             postgresql_where="composes",
         ),
         Index("ix_verdict_current_ruleset", "ruleset", "deployable_grade", "receipt_sha256"),
-        Index("ix_verdict_current_terms", "terms", **GIN),
-        Index("ix_verdict_current_words", "words", **GIN),
+        # Scopes are few beside receipts, and it is them that people look for.
+        Index("ix_verdict_current_terms", "terms", **GIN, postgresql_where="kind <> 'scope'"),
+        Index("ix_verdict_current_words", "words", **GIN, postgresql_where="kind <> 'scope'"),
+        Index("ix_verdict_current_scope_terms", "terms", **GIN, postgresql_where="kind = 'scope'"),
+        Index("ix_verdict_current_scope_words", "words", **GIN, postgresql_where="kind = 'scope'"),
     )
 
     subject_key: Mapped[Sha256] = mapped_column(primary_key=True)

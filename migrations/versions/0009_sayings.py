@@ -1,4 +1,5 @@
-"""What a verdict says but for places and values, so that a scope of any size is judged from a few of them.
+"""Receipts and verdicts in any number: what a verdict says but for places and values, so that a scope of any
+size is judged from a few of them; an index for every filter; images of which nothing is known yet.
 
 Revision: 0009; revises: 0008
 """
@@ -46,7 +47,61 @@ def _say() -> None:
         bind.execute(sa.text(_SAY), {"ids": [row.id for row in rows], "said": said})
 
 
+GIN = {"postgresql_using": "gin", "postgresql_with": {"fastupdate": "off"}}
+
+
+def _index_words() -> None:
+    for name in ("terms", "words"):
+        op.drop_index(f"ix_verdict_current_{name}", "verdict_current")
+        for index, kinds in ((name, "kind <> 'scope'"), (f"scope_{name}", "kind = 'scope'")):
+            op.create_index(
+                f"ix_verdict_current_{index}",
+                "verdict_current",
+                [name],
+                unique=False,
+                postgresql_where=kinds,
+                **GIN,
+            )
+
+
+def _unindex_words() -> None:
+    for name in ("terms", "words"):
+        op.drop_index(f"ix_verdict_current_scope_{name}", "verdict_current")
+        op.drop_index(f"ix_verdict_current_{name}", "verdict_current")
+        op.create_index(f"ix_verdict_current_{name}", "verdict_current", [name], unique=False, **GIN)
+
+
+UNJUDGED = """
+INSERT INTO image_unjudged (image_id, config_id, created_at)
+SELECT id, config_id, created_at FROM image WHERE NOT EXISTS (
+  SELECT FROM verdict_current WHERE kind = 'scope' AND verdict_current.image_config_id = image.config_id)
+"""
+
+
+def _note_unjudged() -> None:
+    op.create_table(
+        "image_unjudged",
+        sa.Column("image_id", sa.Uuid(), nullable=False),
+        sa.Column("config_id", sa.CHAR(length=64), nullable=True),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(["image_id"], ["image.id"], name=op.f("fk_image_unjudged_image_id_image")),
+        sa.PrimaryKeyConstraint("image_id", name=op.f("pk_image_unjudged")),
+        sa.UniqueConstraint("config_id", name=op.f("uq_image_unjudged_config_id")),
+    )
+    op.create_index("ix_image_unjudged_created", "image_unjudged", ["created_at", "image_id"], unique=False)
+    op.execute(UNJUDGED)
+
+
 def upgrade() -> None:
+    _index_words()
+    _note_unjudged()
+    op.create_index("ix_receipt_capability", "receipt", ["capability", "created_at", "sha256"], unique=False)
+    op.create_index(
+        "ix_receipt_kind_capability",
+        "receipt",
+        ["kind", "capability", "created_at", "sha256"],
+        unique=False,
+    )
     op.add_column("verdict_current", sa.Column("saying", sa.Text(), server_default="", nullable=False))
     _say()
     op.alter_column("verdict_current", "saying", server_default=None)
@@ -68,6 +123,10 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.drop_table("image_unjudged")
+    _unindex_words()
+    op.drop_index("ix_receipt_kind_capability", "receipt")
+    op.drop_index("ix_receipt_capability", "receipt")
     op.drop_index("ix_verdict_current_composes", "verdict_current")
     op.create_index(
         "ix_verdict_current_composes",

@@ -15,6 +15,7 @@ from app.core.digest import sha256
 from app.core.store.manifest import FlatSnapshotManifest, parse_flat_manifest
 from app.core.store.synth import SynthesizedSnapshot, synthesize_store
 from app.db.session import database_time
+from app.images import repository as images
 from app.layouts import service as layouts
 from app.ledger import service as ledger
 from app.models import (
@@ -165,25 +166,24 @@ def add_images(session: Session) -> None:
         "answer differed from the control.\n"
         "sparkcache/evidence/…/flat-v2-four-reader-semantic-rejection-eabe7fd.json"
     )
-    session.add_all(
-        [
-            Image(
-                title="four readers with event fence",
-                config_id=str(sha256(b"config")),
-                index_digest=str(sha256(b"index")),
-                origin="imported-record",
-                record=record,
-                source_id=source.id,
-                created_by="demo",
-            ),
-            Image(
-                title="candidate 7, single reader",
-                manifest_digest=str(sha256(b"manifest 7")),
-                origin="registered",
-                created_by="dana",
-            ),
-        ]
-    )
+    for image in (
+        Image(
+            title="four readers with event fence",
+            config_id=str(sha256(b"config")),
+            index_digest=str(sha256(b"index")),
+            origin="imported-record",
+            record=record,
+            source_id=source.id,
+            created_by="demo",
+        ),
+        Image(
+            title="candidate 7, single reader",
+            manifest_digest=str(sha256(b"manifest 7")),
+            origin="registered",
+            created_by="dana",
+        ),
+    ):
+        images.add_image(session, image=image)
 
 
 def add_everything(session: Session, *, folder: Path) -> dict[str, UUID]:

@@ -44,5 +44,12 @@ def test_what_one_image_and_one_receipt_ask(filled: Engine) -> None:
     assert rows_read(filled, partial(queries.declarations_of_receipt, sha256=receipt)) <= PAGE
 
 
+def test_images_of_which_nothing_is_known(filled: Engine) -> None:
+    for after in (None, deep(filled, table="image", key="id")):
+        ask = partial(queries.images_without_evidence, after=after, limit=PAGE)
+        assert rows_read(filled, ask) <= 4 * PAGE
+    assert rows_read(filled, queries.count_images_without_evidence) <= COUNTED + 1
+
+
 def test_the_counts_of_the_overview(filled: Engine) -> None:
     assert rows_read(filled, queries.outcome_counts) <= COUNTED + 1

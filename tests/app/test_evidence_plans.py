@@ -6,19 +6,22 @@ Rows read, not time (as `test_list_plans`): a plan that reads a bounded number o
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import md5
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, create_engine, select, text
 from sqlalchemy.orm import Session
 
 from app.core.digest import sha256
 from app.db.migrate import upgrade
 from app.embedded import DatabaseUrls, create_database, drop_database
+from app.models import VerdictCurrent
 from app.receipts import repository as receipts
 from app.receipts.repository import ReceiptFilter
 from app.verdicts import repository as verdicts
 from app.verdicts.repository import VerdictFilter, composing
+from app.verdicts.repository.listing import COUNT_WALKED, WALKED, sought_by
 from app.web.paging import COUNTED, Cursor
 from tests.app.test_list_plans import rows_read
 from tests.bench.evidence_rows import PER_IMAGE, fill
@@ -37,7 +40,7 @@ def filled(postgres_server: DatabaseUrls, worker_id: str) -> Iterator[Engine]:
     urls = database_urls(postgres_server, name=name)
     upgrade(urls.owner)
     engine = create_engine(urls.owner)
-    fill(engine, rows=ROWS)
+    fill(engine, rows=ROWS, images=ROWS)
     yield engine
     engine.dispose()
     drop_database(postgres_server.admin, name=name)
@@ -62,6 +65,9 @@ RECEIPTS: list[dict[str, Any]] = [
     {"kind": "publication-receipt"},
     {"kind": "restore-receipt"},
     {"schema_name": "schema-7/v1"},
+    {"capability": "restore"},
+    {"capability": "serving"},
+    {"kind": "publication-receipt", "capability": "serving"},
 ]
 VERDICTS: list[dict[str, Any]] = [
     {},
@@ -81,6 +87,9 @@ TERMS: list[dict[str, Any]] = [
     {"terms": ("model:model-20 rev",)},
     {"terms": ("gate:semantic=failed",)},
     {"terms": ("commit:nobody",)},
+    {"terms": ("commit:" + md5(b"7").hexdigest() + "01234567",)},
+    {"capability": "serving"},
+    {"capability": "restore"},
     {"search": ("qualified",)},
     {"search": (IMAGE[:12],)},
     {"search": ("nobody",)},
@@ -107,14 +116,37 @@ def test_verdicts(filled: Engine, chosen: dict[str, Any]) -> None:
     assert count <= 4 * (COUNTED + 1)
 
 
+@pytest.mark.parametrize("kind", ["scope", "receipt"])
 @pytest.mark.parametrize("chosen", TERMS, ids=str)
-def test_words(filled: Engine, chosen: dict[str, Any]) -> None:
-    wanted = VerdictFilter(**chosen)
-    scopes = ROWS // PER_IMAGE
-    read = rows_read(
-        filled, lambda session: verdicts.list_current(session, wanted=wanted, after=None, limit=PAGE)
-    )
-    assert read <= scopes + PAGE
+def test_words(filled: Engine, chosen: dict[str, Any], kind: str) -> None:
+    """A frequent word is met by walking a bounded way, a rare one is found by its index."""
+    wanted = VerdictFilter(kind=kind, **chosen)
+    for after in (None, deep(filled, table="verdict_current", key="verdict_id", where=f"kind = '{kind}'")):
+        ask = partial(verdicts.list_current, wanted=wanted, after=after, limit=PAGE)
+        assert rows_read(filled, ask) <= WALKED + PAGE
+    count = rows_read(filled, lambda session: verdicts.count_current(session, wanted=wanted))
+    assert count <= COUNT_WALKED
+
+
+@pytest.mark.parametrize("chosen", [one for one in TERMS if "capability" not in one], ids=str)
+def test_words_are_found_wherever_they_stand(filled: Engine, chosen: dict[str, Any]) -> None:
+    """What is found by walking, by the index, or by both, page after page, is what is there."""
+    wanted = VerdictFilter(kind="receipt", **chosen)
+    with Session(filled) as session:
+        query = select(VerdictCurrent.verdict_id, VerdictCurrent.created_at)
+        query = query.where(
+            VerdictCurrent.kind == "receipt",
+            *sought_by(VerdictCurrent, terms=wanted.terms, words=wanted.search),
+        )
+        order = (VerdictCurrent.created_at.desc(), VerdictCurrent.verdict_id.desc())
+        expected = session.execute(query.order_by(*order)).all()
+        for start in {0, len(expected) // 2, max(len(expected) - PAGE, 0)}:
+            before = expected[start - 1] if start else None
+            after = before and Cursor(created_at=before.created_at, id=before.verdict_id)
+            found = verdicts.newest_ids(session, wanted=wanted, after=after, limit=PAGE)
+            assert found == [one.verdict_id for one in expected[start : start + PAGE]]
+        total = verdicts.count_current(session, wanted=wanted)
+        assert (total.count, total.is_exact) == (min(len(expected), COUNTED), len(expected) <= COUNTED)
 
 
 @pytest.mark.parametrize("chosen", VERDICTS[:8], ids=str)

@@ -12,6 +12,7 @@ from app.cli import cli
 from app.config import Settings
 from app.core.qualify.ruleset import ruleset_version
 from app.core.qualify.values import Basis
+from app.dashboard import queries_evidence
 from app.db.session import Database
 from app.verdicts.repository import composing
 from app.verdicts.service import rejudge
@@ -211,3 +212,36 @@ def test_one_receipt_that_says_another_thing_is_heard_among_many(
     (scope,) = evidence.scopes(capability="restore")
     assert (scope["outcome"], scope["receipts"]) == ("rejected", [wrong])
     assert "SEMANTIC_ORACLE_MISMATCH" in scope["codes"]
+
+
+def test_an_image_is_noted_as_unjudged_until_a_scope_of_it_is_judged(
+    evidence: Evidence,  # noqa: F811
+    database: Database,
+) -> None:
+    """Registered before or after its receipts: none is listed as one without evidence that has some."""
+
+    def register(config_id: str) -> None:
+        body = {"title": config_id[:4], "config_id": config_id}
+        answer = evidence.client.post("/api/v1/images", json=body, headers=evidence.headers("operator"))
+        assert answer.status_code == 201
+
+    def listed() -> list[str]:
+        with database.reading() as session:
+            found = queries_evidence.images_without_evidence(session, after=None, limit=1)
+            total = queries_evidence.count_images_without_evidence(session)
+        assert total.count <= 2
+        return [one.title for one in found]
+
+    register(CONFIG_ID)
+    register("77" * 32)
+    assert listed() == ["7777"]
+    evidence.append(receipt())
+    evidence.append(receipt(artifact__image_id=OTHER_IMAGE))
+    register(OTHER_IMAGE.removeprefix("sha256:"))
+    assert listed() == ["7777"]
+    with database.transaction() as session:
+        # As if registering had not seen a verdict of the same moment.
+        session.execute(
+            text("INSERT INTO image_unjudged SELECT id, config_id, now() FROM image WHERE title = '2b2b'")
+        )
+    assert listed() == ["7777"]

@@ -59,7 +59,8 @@ _STATEMENTS = (
     SELECT subject_key, id, document_sha256, created_at, kind, receipt_sha256, kind = 'receipt', capability,
            scope_digest, image_config_id, tp, dcp, outcome, deployable, evidence_grade, deployable_grade,
            CASE kind WHEN 'receipt' THEN md5(outcome) ELSE '' END, ruleset,
-           ARRAY['code:' || codes[1], 'model:' || target, 'commit:' || substr(source, 8),
+           ARRAY['capability:restore',
+                 'code:' || codes[1], 'model:' || target, 'commit:' || substr(source, 8),
                  'model:' || split_part(target, ' ', 1), 'gate:semantic=' || (gates->'semantic'->>'state')],
            to_tsvector('simple', image_config_id || ' ' || target || ' ' || outcome)
       FROM verdict
@@ -70,21 +71,27 @@ _STATEMENTS = (
            encode(sha256(((CASE WHEN n % 1000 = 0 THEN 'x' ELSE 'i' END) || n)::bytea), 'hex'),
            'image ' || n, 'registered', timestamptz '2026-01-01' + n * :per_image * interval '1 second',
            'bench'
-      FROM generate_series(1, :rows / :per_image) AS n WHERE n % 10 <> 5
+      FROM generate_series(1, :images) AS n WHERE n % 10 <> 5
+    """,
+    """
+    INSERT INTO image_unjudged (image_id, config_id, created_at) SELECT id, config_id, created_at FROM image
+     WHERE NOT EXISTS (SELECT FROM verdict_current
+                        WHERE kind = 'scope' AND verdict_current.image_config_id = image.config_id)
     """,
 )
 
 
-_TABLES = ("receipt", "receipt_origin", "verdict", "verdict_current", "image")
+_TABLES = ("receipt", "receipt_origin", "verdict", "verdict_current", "image", "image_unjudged")
 _INDEXES = text(
     "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = ANY(:tables) "
     "AND indexname NOT IN (SELECT conname FROM pg_constraint)"
 )
 
 
-def fill(engine: Engine, *, rows: int) -> None:
+def fill(engine: Engine, *, rows: int, images: int | None = None) -> None:
     """So many receipts, a verdict about each, and one about each image's scope; nine of ten images are
-    registered, and one more for each thousand that nothing is known of.
+    registered, one of a thousand of them is another of which nothing is known, and so are those over the
+    number of judged ones.
 
     Indexes are made afterwards; a superuser leaves out what references are checked with.
     """
@@ -99,7 +106,8 @@ def fill(engine: Engine, *, rows: int) -> None:
         for index in indexes:
             connection.execute(text(f"DROP INDEX {index.indexname}"))
         for statement in _STATEMENTS:
-            connection.execute(text(statement), {"rows": rows, "per_image": PER_IMAGE})
+            given = {"rows": rows, "per_image": PER_IMAGE, "images": images or rows // PER_IMAGE}
+            connection.execute(text(statement), given)
         for index in indexes:
             connection.exec_driver_sql(index.indexdef)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:

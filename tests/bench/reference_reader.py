@@ -43,7 +43,9 @@ def restore(root: Path, *, plan: PagePlan, placement: ReferencePlacement) -> Non
         del first
         for start in range(1, len(objects), READERS):
             batch = objects[start : start + READERS]
-            for offset, buffer in enumerate(readers.map(lambda item: _read(root, item), batch)):
+            # All of it, before any of it: an object of the batch may still turn out wrong (§3.8).
+            authentic = list(readers.map(lambda item: _read(root, item), batch))
+            for offset, buffer in enumerate(authentic):
                 placement.place(start + offset, payload=memoryview(buffer))
 
 

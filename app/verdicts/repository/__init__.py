@@ -8,9 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, TextClause, exists, func, or_, select, text, tuple_
-from sqlalchemy.orm import Session, aliased, defer, joinedload
+from sqlalchemy.orm import Session, aliased, defer
 
 from app.models import DeclarationRow, VerdictCurrent, VerdictRow
+from app.verdicts.repository import listing
 from app.web.paging import Cursor, Total, count_rows
 
 
@@ -80,19 +81,29 @@ def outcomes_of_receipts(session: Session, *, digests: Sequence[str]) -> dict[st
     return found
 
 
+def newest_ids(session: Session, *, wanted: VerdictFilter, after: Cursor | None, limit: int) -> list[UUID]:
+    return listing.newest(session, **_asked(wanted), after=after, limit=limit)
+
+
 def list_current(
     session: Session, *, wanted: VerdictFilter, after: Cursor | None, limit: int
 ) -> list[VerdictRow]:
     """The newest verdicts that fit, newest first, without their documents."""
-    query = _current(wanted).options(joinedload(VerdictCurrent.verdict).options(defer(VerdictRow.document)))
-    if after is not None:
-        place = tuple_(VerdictCurrent.created_at, VerdictCurrent.verdict_id)
-        query = query.where(place < (after.created_at, after.id))
-    return [row.verdict for row in session.scalars(query.limit(limit))]
+    ids = newest_ids(session, wanted=wanted, after=after, limit=limit)
+    found = many_verdicts(session, verdict_ids=ids)
+    return [found[one] for one in ids]
 
 
 def count_current(session: Session, *, wanted: VerdictFilter) -> Total:
-    return count_rows(session, _current(wanted))
+    return listing.count(session, **_asked(wanted))
+
+
+def _asked(wanted: VerdictFilter) -> dict[str, Any]:
+    """Columns that lists are walked by, and what is looked for in words; a capability is one of the terms."""
+    columns = ("outcome", "deployable", "tp", "dcp", "evidence_grade", "image_config_id", "receipt_sha256")
+    terms = wanted.terms + ((f"capability:{wanted.capability}",) if wanted.capability else ())
+    equal = [listing.of_kind(wanted.kind), *_equal(VerdictCurrent, wanted, columns)]
+    return {"equal": equal, "terms": terms, "words": wanted.search}
 
 
 def list_as_of(
@@ -206,26 +217,6 @@ def deployable_scopes(session: Session, *, image_config_id: str, tp: str, dcp: s
     return list(session.scalars(query.order_by(VerdictRow.id)))
 
 
-def _current(wanted: VerdictFilter) -> Select[Any]:
-    columns = (
-        "kind",
-        "outcome",
-        "deployable",
-        "tp",
-        "dcp",
-        "capability",
-        "evidence_grade",
-        "image_config_id",
-        "receipt_sha256",
-    )
-    query = select(VerdictCurrent).where(*_equal(VerdictCurrent, wanted, columns))
-    if wanted.terms:
-        query = query.where(VerdictCurrent.terms.contains(list(wanted.terms)))
-    if wanted.search:
-        query = query.where(VerdictCurrent.words.op("@@")(_search(wanted.search)))
-    return query.order_by(VerdictCurrent.created_at.desc(), VerdictCurrent.verdict_id.desc())
-
-
 def _as_of(wanted: VerdictFilter, *, until: datetime) -> Select[Any]:
     """Rows written before an instant that no other row of before it has replaced."""
     columns = (
@@ -273,13 +264,6 @@ def _said(term: str) -> ColumnElement[bool]:
     prefix = "commit=" if kind == "commit" else ""
     said: ColumnElement[bool] = func.string_to_array(VerdictRow.source, " ").op("@>")([prefix + value])
     return said
-
-
-def _search(words: Sequence[str]) -> ColumnElement[Any]:
-    """Every word as the start of one; quoted, so that nothing in it is an operator."""
-    quoted = ("'" + word.replace("\\", "\\\\").replace("'", "''") + "':*" for word in words)
-    query: ColumnElement[Any] = func.to_tsquery("simple", " & ".join(quoted))
-    return query
 
 
 def _equal(

@@ -82,6 +82,9 @@ _ADD: Final = text(
     ), made AS (
       INSERT INTO verdict ({", ".join(_ROW)}, document, created_at)
       SELECT {", ".join(f"given.{name}" for name in _ROW)}, bytes, at FROM given
+    ), judged AS (
+      DELETE FROM image_unjudged
+       WHERE config_id IN (SELECT given.image_config_id FROM given WHERE given.kind = 'scope')
     )
     INSERT INTO verdict_current ({", ".join(_LINE)}) SELECT {", ".join(_LINE.values())} FROM given
     ON CONFLICT (subject_key) DO UPDATE SET

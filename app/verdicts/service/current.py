@@ -31,6 +31,11 @@ def list_verdicts(
     return repository.list_as_of(session, wanted=wanted, until=end_of(on), after=after, limit=limit)
 
 
+def newest_ids(session: Session, *, wanted: VerdictFilter, after: Cursor | None, limit: int) -> list[UUID]:
+    """The ids of the newest verdicts that fit, newest first."""
+    return repository.newest_ids(session, wanted=wanted, after=after, limit=limit)
+
+
 def count_verdicts(session: Session, *, wanted: VerdictFilter, on: date | None) -> Total:
     """How many fit, counted up to a bound."""
     if on is None:
