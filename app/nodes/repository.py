@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID, uuid4
 
-from sqlalchemy import bindparam, select, tuple_
+from sqlalchemy import select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, joinedload, selectinload
 
@@ -76,19 +76,6 @@ def device_for_update(session: Session, *, node_name: str, name: str) -> Device 
         .with_for_update(of=Device, key_share=True)
     )
     return session.scalars(query).one_or_none()
-
-
-def devices_of_nodes(session: Session, *, node_ids: Collection[UUID]) -> list[Device]:
-    return list(session.scalars(_OF_NODES, {"node_ids": list(node_ids)}))
-
-
-# Built once: every order asks it.
-_OF_NODES: Final = (
-    select(Device)
-    .options(joinedload(Device.node))
-    .where(Device.node_id.in_(bindparam("node_ids", expanding=True)))
-    .order_by(Device.name)
-)
 
 
 def lock_devices(session: Session, *, ids: Collection[UUID]) -> list[Device]:

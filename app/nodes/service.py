@@ -1,6 +1,6 @@
 """Nodes register themselves and their devices; a rank worker that starts opens a new generation."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -164,11 +164,3 @@ def holders(session: Session, *, devices: Sequence[Device]) -> dict[UUID, RankAt
 def is_away(node: Node, *, now: datetime, silence_s: float) -> bool:
     """Whether a node has been silent for too long to count on it."""
     return now - node.last_seen_at > timedelta(seconds=silence_s)
-
-
-def devices_of_nodes(session: Session, *, node_ids: Collection[UUID]) -> dict[UUID, list[Device]]:
-    """The devices of these nodes, each node's in the order of their names."""
-    found: dict[UUID, list[Device]] = {node_id: [] for node_id in node_ids}
-    for device in repository.devices_of_nodes(session, node_ids=node_ids):
-        found[device.node_id].append(device)
-    return found
