@@ -8,17 +8,23 @@ from sqlalchemy.orm import Session
 
 from app.config import Settings
 from app.core.canonical_json import JsonObject
-from app.db.session import after_commit, database_time
+from app.db.session import database_time
 from app.errors import Conflict, Gone, NotFound
 from app.ledger import service as ledger
 from app.models import RankAttempt, Readback, Restore
 from app.restores import repository
-from app.restores.dispatch import RankMessages
+from app.restores.dispatch import RankCall, RankMessages
 from app.restores.repository import words
-from app.restores.repository.pages import Holder, holders, note_asked
+from app.restores.repository.pages import holders, note_asked
 from app.restores.repository.words import Held, Told
 from app.restores.service.pace import turn_s
-from app.restores.service.sending import note_sent, resend_delay_s, send_discard, send_readback
+from app.restores.service.sending import (
+    note_sent,
+    resend_delay_s,
+    send_after_commit,
+    send_discard,
+    send_readback,
+)
 
 
 def check_resident(restore: Restore) -> None:
@@ -94,16 +100,14 @@ def _ask_all(
     """Have every rank that holds pages give them back, each when it has its turn."""
     asked = holders(session, restore_id=restore.id)
     pauses = [turn_s(one.rank, rank_count=restore.rank_count) for one in asked]
-    again_s = resend_delay_s(1, settings=settings)
     sends = [now + timedelta(seconds=pause_s) for pause_s in pauses]
-    next_sends = [sent + timedelta(seconds=again_s) for sent in sends]
-    note_asked(session, asked=asked, sends=sends, next_sends=next_sends)
-    after_commit(session, lambda: _wake(asked, pauses=pauses, messages=messages))
-
-
-def _wake(asked: Sequence[Holder], *, pauses: Sequence[float], messages: RankMessages) -> None:
-    for one, pause_s in zip(asked, pauses, strict=True):
-        messages.discard(one.queue, attempt_id=one.attempt_id, pause_s=pause_s)
+    again = timedelta(seconds=resend_delay_s(1, settings=settings))
+    note_asked(session, asked=asked, sends=sends, next_sends=[sent + again for sent in sends])
+    calls = [
+        RankCall(word="discard", queue=one.queue, attempt_id=one.attempt_id, pause_s=pause_s)
+        for one, pause_s in zip(asked, pauses, strict=True)
+    ]
+    send_after_commit(session, calls, messages=messages)
 
 
 def end_readback(session: Session, *, readback: Readback, now: datetime) -> None:
