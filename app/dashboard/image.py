@@ -9,8 +9,6 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from sqlalchemy.orm import Session
 
-from app.core.qualify.document import read_document
-from app.core.qualify.extract import document_facts
 from app.core.qualify.facts import Capability, DocumentFacts
 from app.core.qualify.findings import Outcome
 from app.dashboard import queries_answers, queries_evidence
@@ -24,6 +22,7 @@ from app.db.session import database_time
 from app.errors import NotFound
 from app.images import service as images
 from app.models import Image, VerdictRow
+from app.receipts.service import stored
 from app.verdicts.service import current
 from app.web.auth import Scope
 from app.web.deps import ReadSession
@@ -124,10 +123,9 @@ def current_views(session: Session, *, config_id: str | None) -> list[VerdictVie
 
 
 def facts_of(session: Session, *, views: Sequence[VerdictView]) -> dict[str, DocumentFacts]:
-    """The facts of the receipts that decided, by digest, read again from their bytes."""
+    """The facts of the receipts that decided, by digest."""
     digests = list(dict.fromkeys(digest for view in views for digest in view.row.receipts))[:MOST_READ]
-    found = queries_evidence.receipt_bytes(session, digests=digests)
-    return {digest: document_facts(read_document(raw)) for digest, raw in found.items()}
+    return stored.facts_of(session, digests=digests)
 
 
 def guidance_of(

@@ -7,8 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from sqlalchemy.orm import Session
 
-from app.core.qualify.document import read_document
-from app.core.qualify.extract import document_facts
 from app.core.qualify.findings import Outcome
 from app.core.qualify.rules.fault import is_drill
 from app.dashboard import queries_answers, queries_evidence
@@ -25,6 +23,7 @@ from app.ledger.api import SignerDep
 from app.models import VerdictRow
 from app.profiles.service.evidence import kind_of_schema
 from app.receipts import service as receipts
+from app.receipts.service import stored
 from app.verdicts.service import current
 from app.verdicts.service.rows import subject_key
 from app.web.auth import Scope
@@ -48,7 +47,7 @@ def show_receipt(
     """`at` is a JSON pointer: the place is marked, or what is nearest to it."""
     receipt = receipts.get_receipt(session, sha256=sha256)
     raw = receipts.raw_bytes(session, sha256=sha256)
-    facts = document_facts(read_document(raw))
+    facts = stored.facts_of(session, digests=[sha256])[sha256]
     verdicts = current.verdicts_of_receipt(session, sha256=sha256)
     return page(
         request,

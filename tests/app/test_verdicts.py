@@ -229,8 +229,9 @@ def test_an_image_is_noted_as_unjudged_until_a_scope_of_it_is_judged(
         with database.reading() as session:
             found = queries_evidence.images_without_evidence(session, after=None, limit=1)
             total = queries_evidence.count_images_without_evidence(session)
+            titles = [one.title for one in found]
         assert total.count <= 2
-        return [one.title for one in found]
+        return titles
 
     register(CONFIG_ID)
     register("77" * 32)

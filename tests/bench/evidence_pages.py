@@ -61,7 +61,7 @@ def single_pages(digests: list[str], *, rows: int) -> list[Asked]:
     return [
         ("image page", f"/images/{one}"),
         ("image page, rejected", f"/images/{other}"),
-        ("compare page", f"/images/compare?{urlencode({'left': one, 'right': other})}"),
+        ("compare page", f"/images/compare?{urlencode({'a': one, 'b': other})}"),
         ("compare API", f"/api/v1/verdicts/comparison?{urlencode({'left': many, 'right': few})}"),
         ("receipt page", f"/receipts/{digests[7]}"),
         ("receipt API", f"/api/v1/receipts/{digests[9]}"),
