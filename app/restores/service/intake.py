@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from fastapi import Response
 from sqlalchemy.exc import InterfaceError, OperationalError
@@ -40,6 +41,14 @@ class Placed:
     answer: Callable[[Ordered], Answer]
 
 
+class _Waiting(NamedTuple):
+    placed: Placed
+    future: Future[Response]
+
+
+_Result = Response | BaseException
+
+
 class Intake:
     """Takes orders and writes them down; for one process.
 
@@ -52,48 +61,53 @@ class Intake:
         self._silence_s = silence_s
         self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="orders")
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[Placed, Future[Response]]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._is_called = False
 
     def place(self, placed: Placed) -> Future[Response]:
         """Have an order written; its answer, or the error it is refused with, once that is committed."""
         future: Future[Response] = Future()
         with self._lock:
-            self._waiting.append((placed, future))
+            self._waiting.append(_Waiting(placed, future))
             self._call_writer()
         return future
 
     def _call_writer(self) -> None:
-        """Have the waiting orders looked at, unless somebody is on the way; the lock is held."""
+        """Have the waiting orders written, unless somebody is on the way; the lock is held."""
         if self._waiting and not self._is_called:
             self._is_called = True
-            self._writers.submit(self._write_waiting)
+            begun: list[_Waiting] = []
+            self._submit(partial(self._write_waiting, begun), orders=begun)
 
-    def _write_waiting(self) -> None:
+    def _submit(self, write: Callable[[], Sequence[_Result]], *, orders: Sequence[_Waiting]) -> None:
+        """Write in a thread of the writers, which catches whatever is raised, and tell who has ordered."""
+        self._writers.submit(write).add_done_callback(partial(self._tell, orders))
+
+    def _write_waiting(self, begun: list[_Waiting]) -> Sequence[_Result]:
+        """Begin all that wait by now, up to a bound."""
         with self._lock:
             self._is_called = False
             taken = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
             self._call_writer()
         # Whoever has gone before his order was begun has not ordered.
-        begun = [(placed, future) for placed, future in taken if future.set_running_or_notify_cancel()]
-        if begun:
-            results = self._written([placed for placed, _ in begun])
-            for (_, future), result in zip(begun, results, strict=True):
-                if isinstance(result, Exception):
-                    future.set_exception(result)
-                else:
-                    future.set_result(result)
+        begun += [one for one in taken if one.future.set_running_or_notify_cancel()]
+        return self._write([one.placed for one in begun]) if begun else ()
 
-    def _written(self, placed: Sequence[Placed]) -> Sequence[Response | Exception]:
-        """The answer of each order, or its error; together, and one by one where that fails."""
-        try:
-            return self._write(placed)
-        except Exception as error:  # noqa: BLE001  whatever it is, it is told to whom it befell
-            if len(placed) == 1 or isinstance(error, _AWAY):
-                return [error] * len(placed)
-            return [result for one in placed for result in self._written([one])]
+    def _tell(self, orders: Sequence[_Waiting], done: Future[Sequence[_Result]]) -> None:
+        """The answer of each order, or its error; where they failed together, each is written alone."""
+        error = done.exception()
+        if error is not None and len(orders) > 1 and not isinstance(error, _AWAY):
+            for one in orders:
+                self._submit(partial(self._write, [one.placed]), orders=[one])
+            return
+        results = done.result() if error is None else [error] * len(orders)
+        for one, result in zip(orders, results, strict=True):
+            if isinstance(result, BaseException):
+                one.future.set_exception(result)
+            else:
+                one.future.set_result(result)
 
-    def _write(self, placed: Sequence[Placed]) -> Sequence[Response | Exception]:
+    def _write(self, placed: Sequence[Placed]) -> Sequence[_Result]:
         with self._database.transaction() as session:
             return answer_together(
                 session,
