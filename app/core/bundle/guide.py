@@ -54,7 +54,9 @@ for a formula begins with an apostrophe.
 
 ## What it does not show
 
-That what people or machines wrote into receipts is true. That nothing happened that was never submitted.
+That what people or machines wrote into receipts is true. That nothing happened that was never submitted. That
+the log has no entry behind the last one covered: fetch a checkpoint when the period is over and keep it; a
+bundle over fewer entries than it signs is then a finding.
 Verdicts of other rules than this program has are counted and not made again: a program of their time does.
 Rows that are marked as context, or that lie outside the selection, are not in the tables; the program counts
 them.

@@ -13,12 +13,13 @@ _STYLE: Final = """
 body{font:11pt/1.4 Georgia,serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#111;background:#fff}
 h1{font-size:1.6em;overflow-wrap:anywhere}h2{font-size:1.2em;margin-top:2em;border-bottom:1px solid #999}
 table{border-collapse:collapse;width:100%;font-size:.8em}
-th,td{border:1px solid #bbb;padding:.2em .4em;text-align:left;vertical-align:top;overflow-wrap:anywhere}
-th{background:#eee}code{font:.85em/1.3 monospace;overflow-wrap:anywhere}
+th,td{border:1px solid #bbb;padding:.2em .4em;text-align:left;vertical-align:top;overflow-wrap:break-word}
+.long{overflow-wrap:anywhere}th{background:#eee}code{font:.85em/1.3 monospace;overflow-wrap:anywhere}
 dt{font-weight:bold}dd{margin:0 0 .4em 1.5em;overflow-wrap:anywhere}
-.wide{overflow-x:auto}th,td{min-width:6.5em}
+.wide{overflow-x:auto}th,td{min-width:6.5em}.long{min-width:11em}
 thead{display:table-header-group}tr{break-inside:avoid}h2{break-after:avoid}
-@media print{.wide{overflow:visible}th,td{min-width:0}body{margin:0;max-width:none;font-size:9pt}
+@media print{.wide{overflow:visible}th,td{min-width:0}.long{min-width:8em}
+body{margin:0;max-width:none;font-size:9pt}
 @page{size:A4 landscape;margin:12mm}}
 """
 _COVERED: Final = (
@@ -36,6 +37,7 @@ _EXCEPTED: Final = ("id", "image", "scope", "reason", "expires_at", "created_by"
 _ENDED: Final = ("exception", "reason", "created_at", "created_by")
 _FOUND: Final = ("code", "receipt", "image", "says", "value", "created_at")
 _MOST_NAMED: Final = 200
+_LONG_WORD: Final = 20
 
 
 def report_page(
@@ -151,5 +153,12 @@ def _more(count: int, *, shown: int, name: str) -> Iterator[str]:
 def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:
     names = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in header)
     yield f'<div class="wide"><table><thead><tr>{names}</tr></thead><tbody>'
-    yield from ("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
+    yield from (f"<tr>{''.join(map(_cell, line))}</tr>" for line in lines)
     yield "</tbody></table></div>"
+
+
+def _cell(text: str) -> str:
+    """A cell; only in a word no column is wide enough for a line may break anywhere."""
+    longest = max(map(len, text.split()), default=0)
+    kind = ' class="long"' if longest > _LONG_WORD else ""
+    return f"<td{kind}>{escape(text)}</td>"

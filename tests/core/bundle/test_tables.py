@@ -211,6 +211,15 @@ def test_the_report_escapes_what_people_wrote_and_refers_to_nothing() -> None:
         assert outside not in page.replace("&lt;img src=x", "")
 
 
+def test_words_of_the_report_are_whole_on_paper_and_digests_break() -> None:
+    """Cells that may break anywhere take no width: a column of them would leave one letter a line."""
+    page = rig.unpack(rig.small())[layout.REPORT].decode()
+    assert f'<td class="long">sha256:{"a1" * 32}</td>' in page
+    assert "<td>restore</td>" in page
+    (cells,) = [line for line in page.splitlines() if line.startswith("th,td{border")]
+    assert cells.endswith("overflow-wrap:break-word}")
+
+
 def test_an_empty_log_is_a_bundle() -> None:
     log = SampleLog()
     raw = rig.build(Sample(log=log, signer=NoteSigner(name=ORIGIN, seed=rig.SEED), previous=0))
