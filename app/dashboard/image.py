@@ -46,16 +46,20 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What a page is about: an image that is registered, or one that receipts name, or both."""
+    """What a page is about: an image that is registered, or one that receipts name, or both.
+
+    Attributes: release: what the receipts about one that is not registered call it, if anything.
+    """
 
     config_id: str | None
     image: Image | None
+    release: str | None = None
 
     @property
     def title(self) -> str:
         if self.image is not None:
             return self.image.title
-        return f"Image {(self.config_id or '')[:12]}"
+        return self.release or f"Image {(self.config_id or '')[:12]}"
 
 
 @router.get("/{key}")
@@ -104,7 +108,9 @@ def find_subject(session: Session, *, key: str) -> Subject:
         image = queries_evidence.image_with_config(session, config_id=config_id)
         if image is None and not queries_evidence.is_known(session, config_id=config_id):
             raise NotFound(f"image {config_id}: not registered, and no receipt names it")
-        return Subject(config_id=config_id, image=image)
+        names = queries_evidence.names_from_receipts(session, config_ids=[None if image else config_id])
+        release, _ = names.get(config_id, (None, ""))
+        return Subject(config_id=config_id, image=image, release=release)
     try:
         image_id = UUID(key)
     except ValueError:

@@ -75,10 +75,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeLine:
-    """One line of the list: a scope's current verdict and the image it is about."""
+    """One line of the list: a scope's current verdict and the image it is about.
+
+    Attributes: said: where the image is not registered, what a receipt calls it; empty where none does.
+    """
 
     row: VerdictRow
     image: Image | None
+    said: str = ""
 
     @property
     def gates(self) -> list[tuple[str, str, str]]:
@@ -98,6 +102,17 @@ class ScopeLine:
     @property
     def against(self) -> str:
         return code_words(self.row.deployable_reason)
+
+
+def scope_lines(session: Session, rows: Sequence[tuple[VerdictRow, Image | None]]) -> list[ScopeLine]:
+    """Lines of a list; images that are not registered are named as receipts name them."""
+    unknown = [row.image_config_id for row, image in rows if image is None]
+    names = queries_evidence.names_from_receipts(session, config_ids=unknown)
+    said = {config_id: release or title for config_id, (release, title) in names.items()}
+    return [
+        ScopeLine(row=row, image=image, said="" if image else said.get(row.image_config_id or "", ""))
+        for row, image in rows
+    ]
 
 
 def asked_filters(
@@ -154,7 +169,7 @@ def _show_scopes(
         "images.html",
         login=login,
         now=database_time(session),
-        lines=[ScopeLine(row=row.verdict, image=images[row.verdict_id]) for row in shown],
+        lines=scope_lines(session, [(row.verdict, images[row.verdict_id]) for row in shown]),
         total=queries_evidence.count_scopes(session, filters=chosen),
         ignored=ignored,
         **_frame(

@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 from app.core.qualify.findings import Outcome
 from app.dashboard import queries_evidence
 from app.dashboard.access import ImagesVisitor
-from app.dashboard.images import ScopeLine
+from app.dashboard.images import scope_lines
 from app.dashboard.templating import page
 from app.db.session import database_time
 from app.verdicts.service import current
@@ -56,7 +56,7 @@ def show_qualified(
         tp=question["tp"],
         dcp=question["dcp"],
         ignored=ignored,
-        lines=[ScopeLine(row=row, image=images.get(row.image_config_id or "")) for row in shown],
+        lines=scope_lines(session, [(row, images.get(row.image_config_id or "")) for row in shown]),
         total=current.count_verdicts(session, wanted=wanted, on=day),
         twin=f"/api/v1/verdicts?{urlencode({'outcome': 'qualified', **_given(question)})}",
         newest=_address(**question, page_size=size),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, func, literal, select, tuple_, union_all
+from sqlalchemy import Select, func, literal, select, text, tuple_, union_all
 from sqlalchemy.orm import Session, aliased, contains_eager, defer, joinedload
 
 from app.models import (
@@ -24,6 +24,15 @@ from app.web.paging import COUNTED, Cursor, Total
 SCOPE = "scope"
 MOST_OF_AN_IMAGE = 100
 MOST_HISTORY = 60
+# So many of the newest receipts about an image are looked at for a release that names it.
+MOST_NAMING = 20
+_NAMES = text(
+    "SELECT asked.config_id, named.release, named.title "
+    "FROM unnest(CAST(:config_ids AS char(64)[])) AS asked (config_id) CROSS JOIN LATERAL ("
+    "SELECT release, title FROM (SELECT release, title, created_at FROM receipt "
+    "WHERE image_config_id = asked.config_id ORDER BY created_at DESC, sha256 DESC LIMIT :most) AS newest "
+    "ORDER BY release IS NULL, created_at DESC LIMIT 1) AS named"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,12 +191,6 @@ def history_of_image(session: Session, *, config_id: str) -> list[tuple[VerdictR
     return [(row, previous) for row, previous in session.execute(query)]
 
 
-def receipt_bytes(session: Session, *, digests: Sequence[str]) -> dict[str, bytes]:
-    """The bytes of receipts, by digest."""
-    query = select(ReceiptRow.sha256, ReceiptRow.document).where(ReceiptRow.sha256.in_(digests))
-    return {row.sha256: bytes(row.document) for row in session.execute(query)}
-
-
 def current_under(session: Session, *, keys: Sequence[str]) -> list[VerdictRow]:
     """The newest verdicts of these subjects, without their documents."""
     query = (
@@ -247,3 +250,15 @@ def images_with_configs(session: Session, *, config_ids: Sequence[str | None]) -
     known = [one for one in config_ids if one is not None]
     query = select(Image).where(Image.config_id.in_(known))
     return {image.config_id: image for image in session.scalars(query) if image.config_id} if known else {}
+
+
+def names_from_receipts(
+    session: Session, *, config_ids: Sequence[str | None]
+) -> dict[str, tuple[str | None, str]]:
+    """What receipts call images, by config id: the release that the newest one of the last few names, or
+    none, and the title of that receipt."""
+    known = sorted({one for one in config_ids if one is not None})
+    if not known:
+        return {}
+    found = session.execute(_NAMES, {"config_ids": known, "most": MOST_NAMING})
+    return {one.config_id: (one.release, one.title) for one in found}

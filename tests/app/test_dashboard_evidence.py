@@ -171,6 +171,25 @@ def test_why_an_image_is_rejected_stands_at_the_top_in_one_sentence(filled: Test
     assert "No receipt of this scope names an image to go back to." in said
 
 
+def test_an_image_that_only_receipts_know_has_the_name_they_give_it(
+    filled: TestClient, database: Database
+) -> None:
+    """Named as what it is: a word of receipts, beside the digest and never in its place."""
+    listed = text_of(page(filled, "/images?tab=rejected"))
+    assert "(says a receipt)" in listed
+    assert f"{BAD[:12]}…" in listed
+    assert f'<h1 class="wrap">Image {BAD[:12]}</h1>' in page(filled, f"/images/{BAD}")
+    named = {**wrong_answer(), "release": "<b>r7</b>"}
+    with database.transaction() as session:
+        add_papers(session, [Paper(raw=made.raw(named), path="runs/named.json")])
+    html = page(filled, f"/images/{BAD}")
+    assert '<h1 class="wrap">&lt;b&gt;r7&lt;/b&gt;</h1>' in html
+    assert "known from receipts only, and one of them gives it this name" in text_of(html)
+    assert '&lt;b&gt;r7&lt;/b&gt; <span class="muted">(says a receipt)</span>' in page(
+        filled, "/images?tab=rejected"
+    )
+
+
 def test_findings_lead_to_the_very_characters(filled: TestClient) -> None:
     html = page(filled, f"/images/{BAD}")
     finding = html.split("SEMANTIC_ORACLE_MISMATCH</code>")[1].split("</tr>")[0]

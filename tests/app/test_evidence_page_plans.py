@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 from sqlalchemy import Engine, text
 
+from app.core.digest import sha256
 from app.dashboard import queries_evidence as queries
 from app.dashboard.queries_evidence import MOST_OF_AN_IMAGE, ScopeFilters
 from app.dashboard.verdict_words import TABS
@@ -34,6 +35,8 @@ def test_what_one_image_and_one_receipt_ask(filled: Engine) -> None:
     assert rows_read(filled, partial(queries.parts_of_image, config_id=IMAGE)) <= 4 * MOST_OF_AN_IMAGE
     assert rows_read(filled, partial(queries.history_of_image, config_id=IMAGE)) <= 4 * MOST_OF_AN_IMAGE
     assert rows_read(filled, partial(queries.is_known, config_id="0" * 64)) <= 1
+    names = partial(queries.names_from_receipts, config_ids=[IMAGE, str(sha256(b"i9")), None])
+    assert rows_read(filled, names) <= 4 * queries.MOST_NAMING
     assert rows_read(filled, partial(queries.outcomes_of_images, config_ids=[IMAGE])) <= MOST_OF_AN_IMAGE
     with filled.connect() as connection:
         receipt = connection.execute(
