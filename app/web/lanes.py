@@ -2,7 +2,9 @@
 
 All requests share the connections of one process. Orders and pages may fill every thread they have; what a
 worker says is short and lives on a lease, so a part of the connections, and a lane of threads as wide as that
-part, is kept for it. Recognising a key runs there too: a heartbeat must not queue up for that either.
+part, is kept for it. Recognising a key runs there too: a heartbeat must not queue up for that either. Orders
+have writers of their own, few of them (`app.restores.service.intake`): what an order costs is work of this
+process, and more threads at it only make heartbeats wait for the interpreter.
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,17 +20,19 @@ T = TypeVar("T")
 
 # One part in so many of the connections is for the words of workers.
 _SHARE: Final = 4
+# Threads that write orders: while one waits for its commit, the other makes the next orders ready.
+WRITERS: Final = 2
 _words: RunVar[CapacityLimiter] = RunVar("sparkgate.lanes.words")
 
 
 def open_lanes(*, connections: int) -> None:
-    """Set both lanes of the running event loop.
+    """Set the lanes of the running event loop.
 
     As many threads as connections: one more could only wait for a connection, in the way of the others.
     """
     words = max(1, connections // _SHARE)
     _words.set(CapacityLimiter(words))
-    current_default_thread_limiter().total_tokens = max(1, connections - words)
+    current_default_thread_limiter().total_tokens = max(1, connections - words - WRITERS)
 
 
 async def among_words(call: Callable[[], T]) -> T:

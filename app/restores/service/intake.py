@@ -23,9 +23,8 @@ from app.db.session import Database
 from app.restores.service.admission import Looks
 from app.restores.service.request import Ordered, Refusal, Wish, request_restores
 from app.web.idempotency import Answer, Asked, answer_together
+from app.web.lanes import WRITERS
 
-# While one transaction waits for its commit, the next one is made ready.
-WRITERS: Final = 2
 # So many are written together at most: whoever comes first must not wait for all who come after.
 TOGETHER: Final = 32
 # The database is away: what befell one would befell every other.
