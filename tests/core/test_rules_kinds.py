@@ -226,6 +226,30 @@ def test_a_probe_of_unknown_kind_cannot_be_judged() -> None:
     assert "GATE_MISSING:isolation" in codes(judge(made.isolation_run()))
 
 
+def _probed(document: Members, cases: list[Members]) -> Members:
+    document["topologies"][0]["cases"] += cases
+    return document
+
+
+def test_a_run_of_more_probes_than_anybody_makes_is_not_judged_to_its_end() -> None:
+    """Nor does it qualify by what was left out; a leak before that still rejects, in a bounded verdict."""
+    leak = {
+        "case": "different",
+        "cached_tokens": [1] * 4000,
+        "worker_restore_totals": [{"rank": 0, "tokens": 1}, {"rank": 1, "tokens": 1}],
+    }
+    good = {**leak, "case": "seed", "cached_tokens": [0] * 60}
+    good["worker_restore_totals"] = [{"rank": 0, "tokens": 0}, {"rank": 1, "tokens": 0}]
+    many = judge(_probed(_isolation(), [good] * 2000))
+    assert (many.outcome, "GATE_MISSING:isolation" in codes(many)) == (Outcome.INCOMPLETE, True)
+    wide = judge(_probed(_isolation(), [{**good, "cached_tokens": [0] * 100_000}]))
+    assert wide.outcome is Outcome.INCOMPLETE
+    leaking = judge(_probed(_isolation(), [leak] * 30))
+    assert leaking.outcome is Outcome.REJECTED
+    assert len(leaking.findings) < 5000
+    assert judge(_probed(_isolation(), [good] * 50)).outcome is judge(_isolation()).outcome
+
+
 def test_a_rank_of_any_number_costs_nothing_to_refuse() -> None:
     for degree in (None, 2):
         document = made.single_restore()

@@ -3,6 +3,8 @@ readiness, span.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
 
 from app.core.qualify.families.answers import attestations, comparison
 from app.core.qualify.families.context import Context
@@ -22,6 +24,9 @@ from app.core.qualify.gates import (
 from app.core.qualify.reading import Place, any_image, context, count, flag, hex64, name, number
 from app.core.qualify.schema_table import Spec
 from app.core.qualify.values import UNMAPPED, Basis, Fact, Found, Missing
+
+# Probes, their requests and their ranks together; a run has tens of them.
+_MOST_PROBED: Final = 4096
 
 
 def span(place: Place, spec: Spec) -> Span:
@@ -101,8 +106,17 @@ def drill(place: Place, spec: Spec) -> Drill:
 
 
 def isolation(place: Place, spec: Spec) -> tuple[ScopeProbe, ...]:
-    """The probes of an isolation run."""
-    return tuple(_probes(place, spec))
+    """The probes of an isolation run. One that would be over the bound is of no known kind, and the last: so
+    much is not isolation that can be judged, and nothing that was left out can have held."""
+    kept: list[ScopeProbe] = []
+    held = 0
+    for probe in _probes(place, spec):
+        held += 1 + len(probe.cached_tokens) + len(probe.worker_totals)
+        if held > _MOST_PROBED:
+            over = replace(probe, expects=ScopeExpectation.UNKNOWN, cached_tokens=(), worker_totals=())
+            return (*kept, over)
+        kept.append(probe)
+    return tuple(kept)
 
 
 def counters(place: Place, spec: Spec) -> Counters:
