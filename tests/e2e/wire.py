@@ -31,13 +31,13 @@ HTTP_WORDS: Final = (
     ("PUT", r"/api/v1/attempts/[^/]+/(ready|failure|publish|retracted|released)", ""),
 )
 
-# A transaction is known by what it wrote; the first that fits names it.
+# A transaction, or a statement that is one, is known by what it wrote; the first that fits names it.
 WRITES: Final = (
     ("order", ("INSERT INTO restore ",)),
     ("admission", ("pg_advisory_xact_lock", "UPDATE restore ", "UPDATE device ")),
-    ("claim", ("UPDATE rank_attempt ", "device_generation=", "claimed_at=")),
+    ("claim", ("UPDATE rank_attempt ", "device_generation =", "claimed_at =")),
     ("report", ("INSERT INTO rank_report ",)),
-    ("publish", ("UPDATE rank_attempt ", "acknowledged_epoch=")),
+    ("publish", ("UPDATE rank_attempt ", "SET acknowledged_epoch =")),
     ("cancel", ("UPDATE restore ", "cancel_requested_at=")),
     ("discard", ("UPDATE restore ", "release_reason=")),
     ("readback", ("INSERT INTO readback ",)),
@@ -169,7 +169,7 @@ class HttpWire(Wire):
 
 
 class SqlWire(Wire):
-    """PostgreSQL's protocol 3: statements are followed until their transaction commits."""
+    """PostgreSQL's protocol 3: statements are followed until they are committed, together or one by one."""
 
     def serve(self, near: socket.socket) -> None:
         with self.connect() as far:
@@ -187,7 +187,7 @@ class SqlWire(Wire):
     def _answers(self, near: socket.socket, far: socket.socket, state: "_Transactions") -> None:
         with suppress(OSError):
             while chunk := far.recv(WHOLE):
-                word = state.committed() if b"COMMIT\0" in chunk else None
+                word = state.committed() if _IDLE in chunk else None
                 if word and not self.tell("sql", word, after=True):
                     break
                 near.sendall(chunk)
@@ -221,12 +221,17 @@ class BrokerWire(Wire):
         _hang_up(near, far)
 
 
+# ReadyForQuery outside a transaction: what was asked before is committed, or was no transaction.
+_IDLE: Final = b"Z\0\0\0\x05I"
+
+
 class _Transactions:
-    """What one connection has written since it began its transaction."""
+    """What one connection has written since it began its transaction, or writes without one."""
 
     def __init__(self) -> None:
         self._prepared: dict[bytes, str] = {}
         self._texts: list[str] = []
+        self._is_open = False
         self._committing: str | None = None
 
     def follow(self, kind: bytes, body: bytes) -> str | None:
@@ -236,18 +241,24 @@ class _Transactions:
             self._prepared[name] = text.decode(errors="replace")
         elif kind == b"B":
             _, name, *_ = body.split(b"\0", 2)
-            self._texts.append(self._prepared.get(name, ""))
+            return self._ran(self._prepared.get(name, ""))
         elif kind == b"Q":
-            text = body.rstrip(b"\0").decode(errors="replace")
-            if text.startswith(("BEGIN", "ROLLBACK")):
-                self._texts.clear()
-            elif text == "COMMIT":
-                self._committing = written(self._texts)
-                self._texts.clear()
-                return self._committing
-            else:
-                self._texts.append(text)
+            return self._ran(body.rstrip(b"\0").decode(errors="replace"))
         return None
+
+    def _ran(self, text: str) -> str | None:
+        if text.startswith(("BEGIN", "ROLLBACK")):
+            self._is_open = text.startswith("BEGIN")
+            self._texts.clear()
+            return None
+        if text != "COMMIT":
+            self._texts.append(text)
+            if self._is_open:
+                return None
+        self._committing = written(self._texts)
+        self._is_open = False
+        self._texts.clear()
+        return self._committing
 
     def committed(self) -> str | None:
         word, self._committing = self._committing, None
