@@ -6,7 +6,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.db.session import database_time
 from app.manifests import service
-from app.manifests.repository.whereabouts import RankPlace
 from app.manifests.schemas import (
     DocumentDetail,
     DocumentList,
@@ -20,7 +19,7 @@ from app.manifests.schemas import (
     SnapshotList,
     SnapshotResource,
 )
-from app.manifests.service import Whereabouts
+from app.manifests.service import RankPlace, Whereabouts
 from app.nodes import service as nodes
 from app.web.auth import check_node
 from app.web.body import json_document, raw_body

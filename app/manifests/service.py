@@ -22,7 +22,8 @@ from app.db.session import database_time
 from app.errors import Conflict, NotFound, Refused
 from app.ledger import service as ledger
 from app.manifests import repository
-from app.manifests.repository.whereabouts import RankPlace, rank_places
+from app.manifests.repository.whereabouts import RankPlace as RankPlace
+from app.manifests.repository.whereabouts import rank_places
 from app.models import ManifestLocation, RootDocument, SnapshotRow
 from app.nodes import service as nodes
 from app.web.paging import Cursor, Total
