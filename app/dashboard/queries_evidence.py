@@ -85,14 +85,17 @@ def count_scopes(session: Session, *, filters: ScopeFilters) -> Total:
 
 
 def _by_outcome(filters: ScopeFilters) -> list[ScopeFilters]:
-    """The same filters for each outcome alone."""
+    """The same filters for each outcome alone, which an index has in order; words and terms are looked for
+    among all of them at once."""
+    if filters.terms or filters.words or filters.capability:
+        return [filters]
     return [replace(filters, outcomes=(one,)) for one in filters.outcomes] or [filters]
 
 
 def _asked(filters: ScopeFilters) -> VerdictFilter:
     return VerdictFilter(
         kind=SCOPE,
-        outcome=next(iter(filters.outcomes), None),
+        outcomes=filters.outcomes,
         deployable=filters.deployable,
         tp=filters.tp or None,
         dcp=filters.dcp or None,
@@ -109,6 +112,8 @@ def outcome_counts(session: Session) -> dict[str, Total]:
         rows = (
             select(literal(1))
             .where(VerdictCurrent.kind == SCOPE, VerdictCurrent.outcome == outcome)
+            # In the order of the index that has them: of many rows the planner would read the table instead.
+            .order_by(VerdictCurrent.created_at.desc(), VerdictCurrent.verdict_id.desc())
             .limit(COUNTED + 1)
             .subquery()
         )

@@ -20,12 +20,14 @@ class VerdictFilter:
     """What a list is filtered by; None: anything.
 
     Attributes:
+        outcomes: any of them; more than one makes a list that no index has in its order.
         terms: words that must all be there (`app/verdicts/service/rows.py`).
         search: words that must all occur, each as the start of one.
     """
 
     kind: str = "scope"
     outcome: str | None = None
+    outcomes: tuple[str, ...] = ()
     deployable: bool | None = None
     tp: str | None = None
     dcp: str | None = None
@@ -103,6 +105,8 @@ def _asked(wanted: VerdictFilter) -> dict[str, Any]:
     columns = ("outcome", "deployable", "tp", "dcp", "evidence_grade", "image_config_id", "receipt_sha256")
     terms = wanted.terms + ((f"capability:{wanted.capability}",) if wanted.capability else ())
     equal = [listing.of_kind(wanted.kind), *_equal(VerdictCurrent, wanted, columns)]
+    if wanted.outcomes:
+        equal.append(VerdictCurrent.outcome.in_(wanted.outcomes))
     return {"equal": equal, "terms": terms, "words": wanted.search}
 
 
@@ -242,6 +246,8 @@ def _as_of(wanted: VerdictFilter, *, until: datetime) -> Select[Any]:
     query = select(VerdictRow).where(
         *_equal(VerdictRow, wanted, columns), VerdictRow.created_at < until, replaced_by.is_(None)
     )
+    if wanted.outcomes:
+        query = query.where(VerdictRow.outcome.in_(wanted.outcomes))
     for term in wanted.terms:
         query = query.where(_said(term))
     return query.order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
