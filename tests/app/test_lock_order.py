@@ -21,8 +21,9 @@ from app.nodes import repository as node_rows
 from app.nodes import service as nodes
 from app.nodes.service import DeviceStatement
 from app.restores import repository
-from app.restores.service import attempts, completion, readback
-from app.restores.service.attempts import ClaimAsked, Speaker
+from app.restores.service import attempts, claims, completion, readback
+from app.restores.service.attempts import Speaker
+from app.restores.service.claims import ClaimAsked
 from app.web.auth import PRESETS, Principal
 from tests.app.conftest import RecordedMessages
 from tests.app.ring import NODE, POOL_BYTES, Ring, failed_report, wire
@@ -172,10 +173,10 @@ def test_a_claim_waits_for_what_is_being_decided_and_then_hears_of_it(
     with database.transaction() as holder:
         attempts.record_failure(holder, speaker, raw=wire(failed_report(ring.report(0))), messages=messages)
         with pytest.raises(Exception, match="lock timeout"), impatient.transaction() as session:
-            attempts.claim(session, attempt_id=second, principal=WORKER, **given)
+            claims.claim(session, attempt_id=second, principal=WORKER, **given)
     with pytest.raises(Exception, match="cancelled in a finished one"), database.transaction() as session:
-        attempts.claim(session, attempt_id=second, principal=WORKER, **given)
+        claims.claim(session, attempt_id=second, principal=WORKER, **given)
     with database.reading() as session:
         assert session.get_one(RankAttempt, second).token is None
-        claims = select(RestoreEvent).where(RestoreEvent.kind == "claimed")
-        assert len(list(session.scalars(claims))) == 1
+        granted = select(RestoreEvent).where(RestoreEvent.kind == "claimed")
+        assert len(list(session.scalars(granted))) == 1

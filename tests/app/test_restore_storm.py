@@ -30,6 +30,7 @@ from app.restores.repository.plans import Place, Seatable, ask_plan
 from app.restores.service import (
     attempts,
     cancellation,
+    claims,
     readback,
     request,
     residency,
@@ -37,7 +38,8 @@ from app.restores.service import (
     upkeep,
 )
 from app.restores.service.admission import admit_waiting
-from app.restores.service.attempts import ClaimAsked, Speaker
+from app.restores.service.attempts import Speaker
+from app.restores.service.claims import ClaimAsked
 from app.restores.service.request import RestoreOrder
 from app.web.auth import PRESETS, Principal
 from tests.app.conftest import RecordedMessages
@@ -120,10 +122,12 @@ class Storm:
     def _claim(self, database: Database, attempt_id: UUID, *, asked: ClaimAsked) -> None:
         lease_s = self.settings.lease_s
         with database.single() as session:
-            got = attempts.claim_at_once(session, attempt_id, WORKER, asked=asked, lease_s=lease_s)
+            got = claims.claim_at_once(
+                session, attempt_id=attempt_id, principal=WORKER, asked=asked, lease_s=lease_s
+            )
         if got is None:
             with database.transaction() as session:
-                got = attempts.claim(
+                got = claims.claim(
                     session, attempt_id=attempt_id, principal=WORKER, asked=asked, lease_s=lease_s
                 )
         self.tokens[attempt_id] = got.granted.token
@@ -296,6 +300,7 @@ def storm(
     made.say_register(database, random.Random(0))
     for device in DEVICES:
         made.start_worker(database, device=device)
+
     def in_any_order(session: Session, **chosen: Any) -> tuple[list[Place], list[Seatable]]:
         places, devices = ask_plan(session, **chosen)
         random.shuffle(devices)

@@ -22,8 +22,9 @@ from app.restores.schemas import (
     PublishBody,
     ReadbackResource,
 )
-from app.restores.service import attempts, pace, readback, residency
-from app.restores.service.attempts import ClaimAsked, Speaker
+from app.restores.service import attempts, claims, pace, readback, residency
+from app.restores.service.attempts import Speaker
+from app.restores.service.claims import ClaimAsked
 from app.web.body import json_document, raw_body
 from app.web.deps import DatabaseDep, NodeReporter, SettingsDep, WriteSession
 from app.web.lanes import word
@@ -80,12 +81,12 @@ def claim(
 ) -> ClaimResource:
     asked = ClaimAsked(generation=body.generation, token=body.token)
     with database.single() as session:
-        claimed = attempts.claim_at_once(
-            session, attempt_id, principal, asked=asked, lease_s=settings.lease_s
+        claimed = claims.claim_at_once(
+            session, attempt_id=attempt_id, principal=principal, asked=asked, lease_s=settings.lease_s
         )
     if claimed is None:
         with database.transaction() as session:
-            claimed = attempts.claim(
+            claimed = claims.claim(
                 session, attempt_id=attempt_id, principal=principal, asked=asked, lease_s=settings.lease_s
             )
     granted, question = claimed.granted, claimed.question

@@ -4,7 +4,8 @@ request       a client orders a restore: checked, planned, written down
 cancellation  a client calls a restore off: told to every rank, or too late
 retry         a client tries a restore again that is over and not restored
 admission     waiting restores take all their devices or none
-attempts      what a rank worker says: claim, heartbeat, ready, failure, publish, retracted
+claims        a rank worker claims an attempt, once
+attempts      what it says then: heartbeat, ready, failure, publish, retracted
 completion    the one place that moves a restore forward once its attempts have changed
 sending       when a rank's worker is woken, and when again
 pace          when each rank of a large restore has its turn to speak
