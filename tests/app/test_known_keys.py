@@ -90,9 +90,7 @@ def test_a_crowd_with_one_key_asks_once(client: TestClient, ring: Ring, database
     event.listen(database.engine, "before_cursor_execute", note)
     try:
         with ThreadPoolExecutor(CROWD) as pool:
-            answers = list(
-                pool.map(lambda _: client.get(NODES, headers=ring.operator_headers), range(CROWD))
-            )
+            answers = list(pool.map(lambda _: client.get(NODES, headers=ring.operator_headers), range(CROWD)))
     finally:
         event.remove(database.engine, "before_cursor_execute", note)
     assert {one.status_code for one in answers} == {200}
