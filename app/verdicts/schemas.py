@@ -1,13 +1,13 @@
 """JSON shapes of verdicts, declarations and exceptions."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, Self
 from uuid import UUID
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from app.core.qualify.facts import Capability
-from app.receipts.schemas import ReceiptSummary
+from app.receipts.schemas import Commit, ReceiptSummary, RepositoryName, RepositoryPath
 from app.web.schemas import Body, Hex64, Resource, TotalResource
 
 OutcomeName = Literal[
@@ -82,6 +82,59 @@ class AppendedReceipt(ReceiptSummary):
 
     verdicts: list[VerdictSummary] = Field(description="the newest about it, the whole receipt's first")
     changed: int = Field(description="verdicts that are new, those of other receipts and scopes included")
+
+
+MOST_OF_A_BATCH: Final = 64
+_EXAMPLE: Final = "eyJzY2hlbWEiOiAic3BhcmtnYXRlLXJlc3RvcmUtcmVjZWlwdC92MSJ9"
+
+
+class BatchedDocument(Body):
+    """A document, byte for byte, and where it stood."""
+
+    document: str = Field(description="the bytes in base64", examples=[_EXAMPLE])
+    repository: RepositoryName | None = None
+    path: RepositoryPath | None = None
+    commit: Commit | None = Field(default=None, examples=["5f5f5f5"])
+    committed_at: datetime | None = Field(default=None, strict=False)
+
+    @model_validator(mode="after")
+    def _place_is_whole(self) -> Self:
+        if (self.repository is None) != (self.path is None):
+            raise ValueError("repository and path: expected both or neither")
+        return self
+
+
+class ReceiptBatch(Body):
+    """Documents in the order in which they count as versions of one path."""
+
+    documents: list[BatchedDocument] = Field(min_length=1, max_length=MOST_OF_A_BATCH)
+
+
+class ProblemPart(Resource):
+    pointer: str
+    detail: str
+
+
+class BatchProblem(Resource):
+    """Why a document is not in, with the code that it would have had alone."""
+
+    code: str
+    detail: str
+    errors: list[ProblemPart] = Field(default_factory=list)
+
+
+class BatchedReceipt(Resource):
+    """What became of one document."""
+
+    status: int = Field(description="as for it alone: 201 new, 200 already there, 422 refused, 500")
+    sha256: str | None = Field(description="its name; null where it is not in")
+    capability: str | None = Field(description="what its schema speaks about")
+    outcome: OutcomeName | None = Field(description="the whole receipt's verdict for that")
+    problem: BatchProblem | None
+
+
+class BatchedReceipts(Resource):
+    receipts: list[BatchedReceipt] = Field(description="in the order of the documents")
 
 
 class PairResource(Resource):

@@ -1,89 +1,27 @@
 """The route that takes several receipts at once: for imports."""
 
-from datetime import datetime
-from typing import Final, Self
-
 from fastapi import APIRouter
-from pydantic import Field, model_validator
 
 from app.core.base64_text import decode_base64
 from app.core.errors import FormatError
 from app.core.qualify.document import MAX_RECEIPT_BYTES
 from app.core.qualify.values import Basis
 from app.errors import FieldProblem, Refused
-from app.receipts.schemas import Commit, RepositoryName, RepositoryPath
 from app.receipts.service import Origin, Submission
 from app.verdicts.api.receipts import read_facts
-from app.verdicts.schemas import OutcomeName
+from app.verdicts.schemas import (
+    BatchedDocument,
+    BatchedReceipt,
+    BatchedReceipts,
+    BatchProblem,
+    ProblemPart,
+    ReceiptBatch,
+)
 from app.verdicts.service.batches import Taken, take_in
 from app.web.deps import DatabaseDep, ReceiptsAppender, SettingsDep
 from app.web.problems import problem_responses
-from app.web.schemas import Body, Resource
 
 router = APIRouter(prefix="/api/v1/receipts", tags=["receipts"])
-
-MOST_OF_A_BATCH: Final = 64
-_EXAMPLE: Final = "eyJzY2hlbWEiOiAic3BhcmtnYXRlLXJlc3RvcmUtcmVjZWlwdC92MSJ9"
-
-
-class BatchedDocument(Body):
-    """A document, byte for byte, and where it stood."""
-
-    document: str = Field(description="the bytes in base64", examples=[_EXAMPLE])
-    repository: RepositoryName | None = None
-    path: RepositoryPath | None = None
-    commit: Commit | None = None
-    committed_at: datetime | None = Field(default=None, strict=False)
-
-    @model_validator(mode="after")
-    def _place_is_whole(self) -> Self:
-        if (self.repository is None) != (self.path is None):
-            raise ValueError("repository and path: expected both or neither")
-        return self
-
-    def origin(self) -> Origin | None:
-        """Its place, if it has one."""
-        if self.repository is None or self.path is None:
-            return None
-        return Origin(
-            repository=self.repository,
-            path=self.path,
-            commit=self.commit or "",
-            committed_at=self.committed_at,
-        )
-
-
-class ReceiptBatch(Body):
-    """Documents in the order in which they count as versions of one path."""
-
-    documents: list[BatchedDocument] = Field(min_length=1, max_length=MOST_OF_A_BATCH)
-
-
-class ProblemPart(Resource):
-    pointer: str
-    detail: str
-
-
-class BatchProblem(Resource):
-    """Why a document is not in, with the code that it would have had alone."""
-
-    code: str
-    detail: str
-    errors: list[ProblemPart] = Field(default_factory=list)
-
-
-class BatchedReceipt(Resource):
-    """What became of one document."""
-
-    status: int = Field(description="as for it alone: 201 new, 200 already there, 422 refused, 500")
-    sha256: str | None = Field(description="its name; null where it is not in")
-    capability: str | None = Field(description="what its schema speaks about")
-    outcome: OutcomeName | None = Field(description="the whole receipt's verdict for that")
-    problem: BatchProblem | None
-
-
-class BatchedReceipts(Resource):
-    receipts: list[BatchedReceipt] = Field(description="in the order of the documents")
 
 
 @router.post(
@@ -120,9 +58,20 @@ def _read(one: BatchedDocument) -> Submission | BatchedReceipt:
         detail = f"document: expected at most {MAX_RECEIPT_BYTES} bytes, found {len(raw)}"
         return _refused(413, code="content-too-large", detail=detail)
     try:
-        return Submission(raw=raw, facts=read_facts(raw), origin=one.origin())
+        return Submission(raw=raw, facts=read_facts(raw), origin=_origin(one))
     except Refused as error:
         return _refused(422, code=error.code, detail=str(error), errors=error.errors)
+
+
+def _origin(one: BatchedDocument) -> Origin | None:
+    if one.repository is None or one.path is None:
+        return None
+    return Origin(
+        repository=one.repository,
+        path=one.path,
+        commit=one.commit or "",
+        committed_at=one.committed_at,
+    )
 
 
 def _answer(taken: Taken | None) -> BatchedReceipt:

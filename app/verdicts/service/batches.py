@@ -3,10 +3,12 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from app.core.errors import CoreError
 from app.core.qualify.values import Basis
 from app.db.session import Database
 from app.receipts.service import Submission
@@ -14,6 +16,16 @@ from app.verdicts import repository
 from app.verdicts.service.submit import submit_many
 
 log = logging.getLogger(__name__)
+# What a document can do to the rules or the database without either being away.
+_FAILED: Final = (
+    SQLAlchemyError,
+    CoreError,
+    ArithmeticError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +53,7 @@ def take_in(
         return [*_together(database, submissions, by=by, grade=grade)]
     except (OperationalError, PoolTimeoutError):
         raise
-    except Exception:
+    except _FAILED:
         if len(submissions) > 1:
             log.exception("%d documents could not be taken in together", len(submissions))
             return [
