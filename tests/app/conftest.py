@@ -103,16 +103,16 @@ def messages() -> RecordedMessages:
 
 
 @pytest.fixture(scope="session")
-def routes() -> FastAPI:
+def routed() -> FastAPI:
     """Routes are made once; every test puts its own settings and database behind them."""
     return build_routes()
 
 
 @pytest.fixture
 def client(
-    routes: FastAPI, settings: Settings, database: Database, messages: RecordedMessages
+    routed: FastAPI, settings: Settings, database: Database, messages: RecordedMessages
 ) -> Iterator[TestClient]:
-    app = connect(routes, settings=settings, database=database, messages=messages)
+    app = connect(routed, settings=settings, database=database, messages=messages)
     with TestClient(app, raise_server_exceptions=False) as opened:
         yield opened
 
