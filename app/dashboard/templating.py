@@ -1,6 +1,7 @@
 """The template environment: autoescaped, strict about names, with filters for sizes, times and digests."""
 
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 from fastapi import Request, Response
@@ -12,6 +13,8 @@ from markupsafe import Markup
 from app.dashboard.assets import HTMX, asset_url
 
 SHORT_DIGEST: Final = 12
+# Pictures and words that depend on their argument alone; a list of fifty images shows a thousand of them.
+_MARKS: Final = ("brand", "icon", "sign", "badge", "state_mark", "grade_mark")
 _SIZES: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 _SPANS: Final = (("day", 86_400), ("h", 3_600), ("min", 60))
 
@@ -92,6 +95,7 @@ def _environment() -> Environment:
         loader=PackageLoader("app.dashboard"),
         autoescape=True,
         undefined=StrictUndefined,
+        auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -105,6 +109,10 @@ def _environment() -> Environment:
         "last_instant": last_instant,
     }
     environment.globals |= {"asset": asset_url, "htmx_file": HTMX, "rate": rate}
+    # Whoever imports a mark takes it from this module, which Jinja keeps.
+    marks = environment.get_template("marks.html").module
+    for name in _MARKS:
+        setattr(marks, name, lru_cache(maxsize=256)(getattr(marks, name)))
     return environment
 
 
