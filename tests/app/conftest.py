@@ -24,6 +24,7 @@ from app.restores.dispatch import RankCall
 from app.web.auth import PRESETS
 from tests.app import dashboard_rows as rows
 from tests.app.asked import AskedRing
+from tests.app.evidence_client import Evidence
 from tests.app.ring import Ring
 
 PASSWORD = "correct horse battery"
@@ -157,6 +158,11 @@ def keys(database: Database) -> dict[str, str]:
             )
             for preset in PRESETS
         }
+
+
+@pytest.fixture
+def evidence(client: TestClient, keys: dict[str, str]) -> Evidence:
+    return Evidence(client, keys)
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from app.core.digest import sha256
+from tests.app.evidence_client import Evidence
 from tests.app.evidence_documents import publication, raw, receipt
-from tests.app.test_receipts import Evidence, evidence  # noqa: F401
 
 SUBJECT = sha256(raw(receipt()))
 
@@ -36,7 +36,7 @@ def claim(state: str, **changes: Any) -> dict[str, Any]:
 )
 @pytest.mark.parametrize("claim_first", [False, True])
 def test_a_claim_acts_on_the_verdict_and_on_the_scope(
-    evidence: Evidence,  # noqa: F811
+    evidence: Evidence,
     state: str,
     outcome: str,
     claim_first: bool,
@@ -53,7 +53,7 @@ def test_a_claim_acts_on_the_verdict_and_on_the_scope(
     assert answer.content == raw(receipt())
 
 
-def test_a_newer_claim_gives_the_capability_back(evidence: Evidence) -> None:  # noqa: F811
+def test_a_newer_claim_gives_the_capability_back(evidence: Evidence) -> None:
     evidence.append(receipt())
     evidence.append(publication())
     evidence.append(claim("withdrawn"))
@@ -62,7 +62,7 @@ def test_a_newer_claim_gives_the_capability_back(evidence: Evidence) -> None:  #
     assert evidence.outcome(SUBJECT)[0] == "qualified"
 
 
-def test_a_withdrawal_is_not_hidden_behind_many_claims(evidence: Evidence) -> None:  # noqa: F811
+def test_a_withdrawal_is_not_hidden_behind_many_claims(evidence: Evidence) -> None:
     """More claims than are shown of a kind: the newest for the place still counts."""
     evidence.append(receipt())
     for number in range(20):
@@ -71,6 +71,6 @@ def test_a_withdrawal_is_not_hidden_behind_many_claims(evidence: Evidence) -> No
     assert evidence.outcome(SUBJECT)[0] == "research-only"
 
 
-def test_a_claim_about_nothing_that_is_stored(evidence: Evidence) -> None:  # noqa: F811
+def test_a_claim_about_nothing_that_is_stored(evidence: Evidence) -> None:
     made = evidence.append(claim("withdrawn", subject_sha256="ab" * 32))
     assert evidence.get(f"receipts/{made['sha256']}")["kind"] == "no-verdict"

@@ -17,6 +17,7 @@ from app.receipts.service.stored import facts_of_bytes
 from app.verdicts.service import batches, judging
 from app.verdicts.service.submit import submit, submit_many
 from tests.app.conftest import empty_tables
+from tests.app.evidence_client import Evidence
 from tests.app.evidence_documents import (
     OTHER_IMAGE,
     WITHDRAWAL,
@@ -25,12 +26,11 @@ from tests.app.evidence_documents import (
     raw,
     receipt,
 )
-from tests.app.test_receipts import Evidence, evidence  # noqa: F401
 
 PATH = "/api/v1/receipts/batch"
 
 
-def send(evidence: Evidence, *documents: bytes, status: int = 200, **place: str) -> Any:  # noqa: F811
+def send(evidence: Evidence, *documents: bytes, status: int = 200, **place: str) -> Any:
     body = {"documents": [{"document": encode_base64(one), **place} for one in documents]}
     answer = evidence.client.post(PATH, json=body, headers=evidence.headers("operator"))
     assert answer.status_code == status, answer.text
@@ -38,7 +38,7 @@ def send(evidence: Evidence, *documents: bytes, status: int = 200, **place: str)
 
 
 def test_each_is_answered_in_its_place_and_a_broken_one_keeps_none_out(
-    evidence: Evidence,  # noqa: F811
+    evidence: Evidence,
     database: Database,
 ) -> None:
     good, wrong = raw(receipt()), raw(receipt(artifact__image_id=OTHER_IMAGE, case__restore_oracle="spark"))
@@ -55,19 +55,19 @@ def test_each_is_answered_in_its_place_and_a_broken_one_keeps_none_out(
         assert session.scalar(select(func.count()).select_from(VerdictRow)) == 4
 
 
-def test_what_is_no_base64_is_refused_in_its_place(evidence: Evidence) -> None:  # noqa: F811
+def test_what_is_no_base64_is_refused_in_its_place(evidence: Evidence) -> None:
     body = {"documents": [{"document": "e30"}, {"document": encode_base64(raw(receipt()))}]}
     answer = evidence.client.post(PATH, json=body, headers=evidence.headers("operator")).json()
     assert [one["status"] for one in answer["receipts"]] == [422, 201]
 
 
 @pytest.mark.parametrize("body", [{"documents": []}, {"documents": [{"document": "e30=", "path": "a"}]}, {}])
-def test_a_batch_that_is_none_is_refused(evidence: Evidence, body: dict[str, Any]) -> None:  # noqa: F811
+def test_a_batch_that_is_none_is_refused(evidence: Evidence, body: dict[str, Any]) -> None:
     answer = evidence.client.post(PATH, json=body, headers=evidence.headers("operator"))
     assert (answer.status_code, answer.json()["code"]) == (422, "validation-failed")
 
 
-def test_versions_of_one_path_keep_their_order(evidence: Evidence, database: Database) -> None:  # noqa: F811
+def test_versions_of_one_path_keep_their_order(evidence: Evidence, database: Database) -> None:
     old, new = raw(receipt(case__restore_oracle="spark")), raw(receipt())
     send(evidence, old, new, repository="r", path="v.json")
     assert evidence.outcome(sha256(new)) == ("qualified", "NO_REGISTRY_DIGEST")
@@ -79,7 +79,7 @@ def test_versions_of_one_path_keep_their_order(evidence: Evidence, database: Dat
 
 
 def test_one_that_cannot_be_judged_loses_none_of_the_others(
-    evidence: Evidence,  # noqa: F811
+    evidence: Evidence,
     database: Database,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

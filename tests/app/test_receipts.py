@@ -2,55 +2,16 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
 
 from app.core.digest import sha256
 from app.db.session import Database
 from app.models import ReceiptOrigin, ReceiptRow, VerdictCurrent, VerdictRow
-from tests.app.evidence_documents import IMAGE, OTHER_IMAGE, failure, publication, raw, receipt
-
-
-class Evidence:
-    """The API with an operator's and a viewer's key."""
-
-    def __init__(self, client: TestClient, keys: dict[str, str]) -> None:
-        self.client = client
-        self.keys = keys
-
-    def headers(self, preset: str) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.keys[preset]}"}
-
-    def append(self, document: Any, *, status: int = 201, **place: str) -> dict[str, Any]:
-        content = document if isinstance(document, bytes) else raw(document)
-        answer = self.client.post(
-            "/api/v1/receipts", params=place, content=content, headers=self.headers("operator")
-        )
-        assert answer.status_code == status, answer.text
-        return answer.json()  # type: ignore[no-any-return]
-
-    def get(self, path: str, **params: Any) -> dict[str, Any]:
-        answer = self.client.get(f"/api/v1/{path}", params=params, headers=self.headers("viewer"))
-        assert answer.status_code == 200, answer.text
-        return answer.json()  # type: ignore[no-any-return]
-
-    def outcome(self, sha: str, *, capability: str = "restore") -> tuple[str, str]:
-        """Outcome and what stands against deployment of a receipt."""
-        verdicts = self.get(f"receipts/{sha}")["verdicts"]
-        one = next(v for v in verdicts if v["kind"] == "receipt" and v["capability"] == capability)
-        return one["outcome"], one["deployable_reason"]
-
-    def scopes(self, **params: Any) -> list[dict[str, Any]]:
-        return self.get("verdicts", **params)["verdicts"]  # type: ignore[no-any-return]
-
-
-@pytest.fixture
-def evidence(client: TestClient, keys: dict[str, str]) -> Evidence:
-    return Evidence(client, keys)
+from tests.app.evidence_client import Evidence
+from tests.app.evidence_documents import IMAGE, OTHER_IMAGE, failure, publication, receipt
 
 
 def test_bytes_come_back_as_they_came(evidence: Evidence) -> None:

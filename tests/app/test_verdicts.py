@@ -16,15 +16,15 @@ from app.dashboard import queries_evidence
 from app.db.session import Database
 from app.verdicts.repository import composing
 from app.verdicts.service import rejudge
+from tests.app.evidence_client import Evidence
 from tests.app.evidence_documents import IMAGE, OTHER_IMAGE, failure, publication, receipt
-from tests.app.test_receipts import Evidence, evidence  # noqa: F401
 
 CONFIG_ID = IMAGE.removeprefix("sha256:")
 TODAY = datetime.now(UTC).date()
 
 
 @pytest.fixture
-def judged(evidence: Evidence) -> Evidence:  # noqa: F811
+def judged(evidence: Evidence) -> Evidence:
     """One image qualified and deployable at TP4/DCP1, one rejected, a publication."""
     evidence.append(receipt())
     evidence.append(publication())
@@ -196,7 +196,7 @@ def test_the_command_says_that_there_is_no_database(monkeypatch: pytest.MonkeyPa
 
 
 def test_one_receipt_that_says_another_thing_is_heard_among_many(
-    evidence: Evidence,  # noqa: F811
+    evidence: Evidence,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of receipts that say the same a few are looked at; who says something else is, wherever it stands."""
@@ -215,7 +215,7 @@ def test_one_receipt_that_says_another_thing_is_heard_among_many(
 
 
 def test_an_image_is_noted_as_unjudged_until_a_scope_of_it_is_judged(
-    evidence: Evidence,  # noqa: F811
+    evidence: Evidence,
     database: Database,
 ) -> None:
     """Registered before or after its receipts: none is listed as one without evidence that has some."""
