@@ -19,6 +19,7 @@ from app.dashboard.verdict_words import TABS
 from app.dashboard.wording import OUTCOMES, STATES, verdict_of
 from app.db.session import database_time
 from app.models import Restore
+from app.restores.service import lists
 from app.web.auth import Scope
 from app.web.deps import ReadSession, SettingsDep
 from app.web.paging import COUNTED, Total
@@ -52,7 +53,7 @@ def _live(request: Request, *, session: Session, login: Login, settings: Setting
     silence_s = settings.node_silence_s
     counts = queries.recent_counts(session, now=now)
     counted = sum(counts.values())
-    newest = queries.restores(session, limit=NEWEST)
+    newest = lists.list_restores(session, limit=NEWEST)
     judged = queries_evidence.outcome_counts(session)
     poll_ms = _poll_ms(session, newest=newest)
     inner = render(

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, false, func, or_, select, tuple_
+from sqlalchemy import Select, func, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import distinct_on
-from sqlalchemy.orm import InstrumentedAttribute, Session, contains_eager, joinedload, selectinload
+from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
 
 from app.models import (
-    Account,
     Device,
     Image,
     Layout,
@@ -29,7 +28,6 @@ LATELY = timedelta(hours=24)
 # How far back a device's last restore is looked for.
 MOST_RESTORES = 200
 MOST_ATTEMPTS = 4096
-_UUID_DIGITS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,82 +56,6 @@ def something_is_open(session: Session) -> bool:
     """Whether a restore will still change, however old; those that only hold pages do not count."""
     query = select(Restore.id).where(Restore.state.not_in(("resident", "finished"))).limit(1)
     return session.execute(query).first() is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreFilters:
-    """What a list of restores is limited to; what is None limits nothing.
-
-    Attributes:
-        text: how a restore's id, its snapshot's, storage key's or layout's digest begins, or who ordered it.
-        since: the restore was requested then or later.
-    """
-
-    state: str | None = None
-    outcome: str | None = None
-    node: str | None = None
-    text: str | None = None
-    since: datetime | None = None
-
-
-def restores(
-    session: Session, *, limit: int, after: Cursor | None = None, filters: RestoreFilters = RestoreFilters()
-) -> list[Restore]:
-    """Restores, newest first, without their attempts."""
-    query = _restores(session, filters=filters).limit(limit)
-    if after is not None:
-        query = query.where(tuple_(Restore.created_at, Restore.id) < (after.created_at, after.id))
-    return list(session.scalars(query))
-
-
-def count_restores(session: Session, *, filters: RestoreFilters) -> Total:
-    """How many restores fit, counted up to a bound."""
-    return count_rows(session, _restores(session, filters=filters))
-
-
-def _restores(session: Session, *, filters: RestoreFilters) -> Select[Restore]:
-    query = select(Restore).order_by(Restore.created_at.desc(), Restore.id.desc())
-    if filters.state is not None:
-        query = query.where(Restore.state == filters.state)
-    if filters.outcome is not None:
-        query = query.where(Restore.outcome == filters.outcome)
-    if filters.since is not None:
-        query = query.where(Restore.created_at >= filters.since)
-    if filters.text is not None:
-        query = query.where(or_(false(), *_named(session, text=filters.text)))
-    if filters.node is not None:
-        on_node = (
-            select(RankAttempt.id)
-            .join(Device, Device.id == RankAttempt.device_id)
-            .join(Node, Node.id == Device.node_id)
-            .where(RankAttempt.restore_id == Restore.id, Node.name == filters.node)
-        )
-        query = query.where(on_node.exists())
-    return query
-
-
-def _named(session: Session, *, text: str) -> list[ColumnElement[bool]]:
-    """What a text can be the beginning of; looked up where few rows are, so that a slip reads no restore."""
-
-    def known(column: InstrumentedAttribute[str]) -> list[str]:
-        begins = column.startswith(text.lower(), autoescape=True)
-        return list(session.scalars(select(column).where(begins).distinct().limit(COUNTED)))
-
-    digests = (
-        (Restore.context_digest, known(SnapshotRow.context_digest)),
-        (Restore.rank_zero_storage_key, known(SnapshotRow.rank_zero_storage_key)),
-        (Restore.layout_sha256, known(Layout.sha256)),
-    )
-    conditions: list[ColumnElement[bool]] = [column.in_(found) for column, found in digests if found]
-    digits = text.lower().replace("-", "")
-    if 0 < len(digits) <= _UUID_DIGITS and set(digits) <= set("0123456789abcdef"):
-        least, most = (UUID(digits.ljust(_UUID_DIGITS, fill)) for fill in "0f")
-        conditions.append(Restore.id.between(least, most))
-    # A key writes as ACCOUNT/LABEL.
-    account = select(Account.id).where(Account.name == text.partition("/")[0])
-    if session.execute(account).first() is not None:
-        conditions.append(Restore.created_by == text)
-    return conditions
 
 
 def tries(session: Session, *, restore_id: UUID) -> list[Restore]:

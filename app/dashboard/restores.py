@@ -10,11 +10,12 @@ from fastapi.responses import RedirectResponse
 
 from app.dashboard import queries
 from app.dashboard.access import Visitor
-from app.dashboard.queries import RestoreFilters
 from app.dashboard.templating import page
 from app.dashboard.wording import verdict_of
 from app.db.session import database_time
-from app.restores.schemas import Outcome, State
+from app.restores.schemas import Outcome, Semantic, State
+from app.restores.service import lists
+from app.restores.service.lists import RestoreFilters
 from app.web.auth import Scope
 from app.web.deps import ReadSession
 from app.web.paging import PageDep, next_token
@@ -23,6 +24,9 @@ router = APIRouter(prefix="/restores", include_in_schema=False)
 
 STATE_NAMES: Final = get_args(State)
 OUTCOME_NAMES: Final = get_args(Outcome)
+# Each answer as it is marked in the list.
+SEMANTICS: Final[dict[str, str]] = {name: name for name in get_args(Semantic)} | {"unanswered": "no answer"}
+DRILLS: Final = {"true": ("only drills", True), "false": ("no drills", False)}
 SPANS: Final = {
     "1h": ("last hour", timedelta(hours=1)),
     "24h": ("last 24 hours", timedelta(hours=24)),
@@ -37,6 +41,8 @@ class Asked:
 
     state: str
     outcome: str
+    semantic: str
+    drill: str
     node: str
     text: str
     since: str
@@ -44,7 +50,7 @@ class Asked:
     @property
     def given(self) -> dict[str, str]:
         """What limits the list, by name."""
-        names = ("state", "outcome", "node", "text", "since")
+        names = ("state", "outcome", "semantic", "drill", "node", "text", "since")
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
     def address(self, **more: str) -> str:
@@ -56,11 +62,21 @@ class Asked:
 def asked_filters(
     state: Annotated[str, Query(max_length=40)] = "",
     outcome: Annotated[str, Query(max_length=40)] = "",
+    semantic: Annotated[str, Query(max_length=40)] = "",
+    drill: Annotated[str, Query(max_length=40)] = "",
     node: Annotated[str, Query(max_length=200)] = "",
     text: Annotated[str, Query(max_length=200)] = "",
     since: Annotated[str, Query(max_length=40)] = "",
 ) -> Asked:
-    return Asked(state=state, outcome=outcome, node=node, text=_clean(text), since=since)
+    return Asked(
+        state=state,
+        outcome=outcome,
+        semantic=semantic,
+        drill=drill,
+        node=node,
+        text=_clean(text),
+        since=since,
+    )
 
 
 @router.get("")
@@ -76,7 +92,7 @@ def list_restores(
         return RedirectResponse(filters.address(), status_code=303)
     now = database_time(session)
     chosen, ignored = read_filters(filters, now=now)
-    found = queries.restores(session, limit=asked.size + 1, after=asked.after, filters=chosen)
+    found = lists.list_restores(session, limit=asked.size + 1, after=asked.after, filters=chosen)
     shown, token = next_token(asked, found)
     size = request.query_params.get("page_size", "")
     return page(
@@ -85,11 +101,13 @@ def list_restores(
         login=login,
         now=now,
         rows=[(restore, verdict_of(restore)) for restore in shown],
-        total=queries.count_restores(session, filters=chosen),
+        total=lists.count_restores(session, filters=chosen),
         asked=filters,
         ignored=ignored,
         states=STATE_NAMES,
         outcomes=OUTCOME_NAMES,
+        semantics=SEMANTICS,
+        drills={name: words for name, (words, _) in DRILLS.items()},
         nodes=queries.node_names(session),
         spans={name: words for name, (words, _) in SPANS.items()},
         newest=filters.address(page_size=size),
@@ -102,24 +120,33 @@ def list_restores(
 def read_filters(asked: Asked, *, now: datetime) -> tuple[RestoreFilters, list[str]]:
     """The filters, and a sentence for each one that says nothing."""
     since = _since(asked.since, now=now)
-    unknown = {
-        "state": asked.state and asked.state not in STATE_NAMES,
-        "outcome": asked.outcome and asked.outcome not in OUTCOME_NAMES,
-        "since": asked.since and since is None,
+    known = {
+        "state": ", ".join(STATE_NAMES),
+        "outcome": ", ".join(OUTCOME_NAMES),
+        "semantic": ", ".join(SEMANTICS),
+        "drill": ", ".join(DRILLS),
+        "since": "1h, 24h, 7d, 30d or a date as 2026-11-30",
     }
-    known = ("1h, 24h, 7d, 30d or a date as 2026-11-30", ", ".join(STATE_NAMES), ", ".join(OUTCOME_NAMES))
-    expected = dict(zip(("since", "state", "outcome"), known, strict=True))
+    unknown = {
+        "state": asked.state not in STATE_NAMES,
+        "outcome": asked.outcome not in OUTCOME_NAMES,
+        "semantic": asked.semantic not in SEMANTICS,
+        "drill": asked.drill not in DRILLS,
+        "since": since is None,
+    }
     filters = RestoreFilters(
-        state=None if unknown["state"] else asked.state or None,
-        outcome=None if unknown["outcome"] else asked.outcome or None,
+        state=None if unknown["state"] else asked.state,
+        outcome=None if unknown["outcome"] else asked.outcome,
+        semantic=None if unknown["semantic"] else asked.semantic,
+        drill=None if unknown["drill"] else DRILLS[asked.drill][1],
         node=asked.node or None,
         text=asked.text or None,
         since=since,
     )
     sentences = [
-        f"{name}: expected {expected[name]}, found {getattr(asked, name)}"
-        for name in unknown
-        if unknown[name]
+        f"{name}: expected {known[name]}, found {asked.given[name]}"
+        for name in known
+        if unknown[name] and name in asked.given
     ]
     return filters, sentences
 

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, UniqueConstraint
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, UniqueConstraint, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
@@ -49,6 +49,14 @@ class Restore(Base):
         Index("ix_restore_state", "state", "created_at", "id"),
         Index("ix_restore_outcome", "outcome", "created_at", "id"),
         Index("ix_restore_state_outcome", "state", "outcome", "created_at", "id"),
+        Index(
+            "ix_restore_kind",
+            text("coalesce(outcome, '')"),
+            text("coalesce(semantic, '')"),
+            text("(fault_name IS NOT NULL)"),
+            "created_at",
+            "id",
+        ),
         Index("ix_restore_context", "context_digest", "created_at"),
         Index("ix_restore_open", "created_at", postgresql_where="state <> 'finished'"),
         Index(

@@ -8,10 +8,10 @@ from fastapi.testclient import TestClient
 from sqlalchemy import Engine, text
 
 from app.dashboard import queries
-from app.dashboard.queries import RestoreFilters
 from app.dashboard.restores import SPANS, Asked, read_filters
 from app.db.session import Database, database_time
 from app.models import LedgerLeaf, Node, RankAttempt, Restore
+from app.restores.service.lists import RestoreFilters
 from tests.app import dashboard_rows as rows
 from tests.app.browser import form_token, text_of
 
@@ -121,7 +121,7 @@ def test_spans_end_now(database: Database) -> None:
     with database.reading() as session:
         now = database_time(session)
     for span, (_, length) in SPANS.items():
-        asked = Asked(state="", outcome="", node="", text="", since=span)
+        asked = Asked(state="", outcome="", semantic="", drill="", node="", text="", since=span)
         assert read_filters(asked, now=now) == (RestoreFilters(since=now - length), [])
 
 

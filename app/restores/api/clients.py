@@ -19,12 +19,14 @@ from app.restores.schemas import (
     RestoreList,
     RestoreResource,
     RestoreSummary,
+    Semantic,
     State,
 )
-from app.restores.service import cancellation, readback, request, residency, retry
+from app.restores.service import cancellation, lists, readback, request, residency, retry
 from app.restores.service.admission import waiting_reasons
 from app.restores.service.drills import InjectedFault, check_drill
 from app.restores.service.intake import Placed
+from app.restores.service.lists import RestoreFilters
 from app.restores.service.request import Ordered, RestoreOrder, Wish
 from app.web.deps import ReadSession, RestoresReader, RestoresWriter, SettingsDep, WriteSession
 from app.web.etag import IfMatchOptional, conditional_json
@@ -107,11 +109,18 @@ def list_restores(
     page: PageDep,
     state: Annotated[State | None, Query()] = None,
     outcome: Annotated[Outcome | None, Query()] = None,
+    semantic: Annotated[
+        Semantic | None, Query(description="what came of the question, once it is known")
+    ] = None,
+    drill: Annotated[
+        bool | None, Query(description="true: with a fault put in on purpose only; false: without only")
+    ] = None,
 ) -> Response:
-    rows = request.list_restores(session, after=page.after, limit=page.size + 1, state=state, outcome=outcome)
+    filters = RestoreFilters(state=state, outcome=outcome, semantic=semantic, drill=drill)
+    rows = lists.list_restores(session, filters=filters, after=page.after, limit=page.size + 1)
     shown, token = next_token(page, rows)
     restores: list[RestoreSummary] = [resources.summary(row) for row in shown]
-    total = TotalResource.model_validate(request.count_restores(session, state=state, outcome=outcome))
+    total = TotalResource.model_validate(lists.count_restores(session, filters=filters))
     return conditional_json(http, RestoreList(restores=restores, next_page_token=token, total=total))
 
 

@@ -5,14 +5,13 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import Row, Select, func, or_, select, text, tuple_
+from sqlalchemy import Row, func, or_, select, text
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.models import Device, RankAttempt, RankReadback, Readback, Restore, RestoreEvent
 from app.restores.repository.answers import add_answer as add_answer
 from app.restores.repository.answers import get_answer as get_answer
 from app.restores.repository.answers import parts as parts
-from app.web.paging import Cursor, Total, count_rows
 
 _admission_lock = 0x53504144
 _with_devices = selectinload(Restore.attempts).joinedload(RankAttempt.device).joinedload(Device.node)
@@ -90,29 +89,6 @@ def holds_pages(session: Session, *, restore_id: UUID) -> bool:
         RankAttempt.restore_id == restore_id, RankAttempt.pages_released_at.is_(None)
     )
     return session.execute(query.limit(1)).first() is not None
-
-
-def list_restores(
-    session: Session, *, after: Cursor | None, limit: int, state: str | None, outcome: str | None
-) -> list[Restore]:
-    query = _newest_first(state=state, outcome=outcome).limit(limit)
-    if after is not None:
-        query = query.where(tuple_(Restore.created_at, Restore.id) < (after.created_at, after.id))
-    return list(session.scalars(query))
-
-
-def count_restores(session: Session, *, state: str | None, outcome: str | None) -> Total:
-    return count_rows(session, _newest_first(state=state, outcome=outcome))
-
-
-def _newest_first(*, state: str | None, outcome: str | None) -> Select[Restore]:
-    """Restores without their attempts: a page of them must not load thousands of reports."""
-    query = select(Restore).order_by(Restore.created_at.desc(), Restore.id.desc())
-    if state is not None:
-        query = query.where(Restore.state == state)
-    if outcome is not None:
-        query = query.where(Restore.outcome == outcome)
-    return query
 
 
 def retry_of(session: Session, *, restore_id: UUID) -> UUID | None:

@@ -3,6 +3,7 @@
 request       a client orders a restore: checked, planned, written down
 cancellation  a client calls a restore off: told to every rank, or too late
 retry         a client tries a restore again that is over and not restored
+lists         restores by state, outcome, answer, drill and more
 admission     waiting restores take all their devices or none
 claims        a rank worker claims an attempt, once
 attempts      what it says then: heartbeat, ready, failure, publish, retracted

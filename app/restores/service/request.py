@@ -22,7 +22,6 @@ from app.restores.service.answers import Semantic, question_of
 from app.restores.service.drills import InjectedFault, check_fault
 from app.restores.service.planning import PlannedSnapshot, RankAssignment, assign, find_snapshot
 from app.restores.service.purpose import allow
-from app.web.paging import Cursor, Total
 
 # What is said of one order only; the others written with it go on.
 Refusal = AppError | CoreError
@@ -267,15 +266,3 @@ def events(session: Session, *, restore_id: UUID) -> list[RestoreEvent]:
 def retried_by(session: Session, *, restore_id: UUID) -> UUID | None:
     """The restore that tries this one again, if one does."""
     return repository.retry_of(session, restore_id=restore_id)
-
-
-def list_restores(
-    session: Session, *, after: Cursor | None, limit: int, state: str | None, outcome: str | None
-) -> list[Restore]:
-    """Restores, newest first."""
-    return repository.list_restores(session, after=after, limit=limit, state=state, outcome=outcome)
-
-
-def count_restores(session: Session, *, state: str | None, outcome: str | None) -> Total:
-    """How many restores fit these filters, counted up to a bound."""
-    return repository.count_restores(session, state=state, outcome=outcome)
