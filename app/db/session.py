@@ -19,6 +19,7 @@ _ALONE: Final = "sparkgate.alone"
 _IDLE_SINCE: Final = "sparkgate.idle_since"
 # A connection that rested longer is asked whether it is still one before a request relies on it.
 _TRUSTED_S: Final = 1.0
+_CLOCK: Final = select(func.clock_timestamp())
 
 
 class Database:
@@ -127,7 +128,7 @@ def check_alive(session: Session) -> None:
 
 def database_time(session: Session) -> datetime:
     """The database's clock now (not the transaction's start): the only clock leases know."""
-    now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+    now: datetime = session.execute(_CLOCK).scalar_one()
     return now
 
 

@@ -10,7 +10,7 @@ from hashlib import md5
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, select, text
+from sqlalchemy import Engine, create_engine, func, select, text
 from sqlalchemy.orm import Session
 
 from app.core.digest import sha256
@@ -21,7 +21,7 @@ from app.receipts import repository as receipts
 from app.receipts.repository import ReceiptFilter
 from app.verdicts import repository as verdicts
 from app.verdicts.repository import VerdictFilter, composing
-from app.verdicts.repository.listing import COUNT_WALKED, WALKED, sought_by
+from app.verdicts.repository.listing import COUNT_WALKED, WALKED
 from app.web.paging import COUNTED, Cursor
 from tests.app.test_list_plans import rows_read
 from tests.bench.evidence_rows import PER_IMAGE, fill
@@ -136,7 +136,11 @@ def test_words_are_found_wherever_they_stand(filled: Engine, chosen: dict[str, A
         query = select(VerdictCurrent.verdict_id, VerdictCurrent.created_at)
         query = query.where(
             VerdictCurrent.kind == "receipt",
-            *sought_by(VerdictCurrent, terms=wanted.terms, words=wanted.search),
+            *(VerdictCurrent.terms.contains([term]) for term in wanted.terms),
+            *(
+                VerdictCurrent.words.op("@@")(func.to_tsquery("simple", f"{word}:*"))
+                for word in wanted.search
+            ),
         )
         order = (VerdictCurrent.created_at.desc(), VerdictCurrent.verdict_id.desc())
         expected = session.execute(query.order_by(*order)).all()

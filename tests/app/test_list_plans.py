@@ -21,7 +21,9 @@ from app.ledger.repository import log
 from app.manifests import repository as manifests
 from app.manifests.repository.whereabouts import rank_places
 from app.models import Image, Restore, RootDocument, SnapshotRow, SourceIdentityRow
-from app.restores import repository as restores
+from app.restores import repository
+from app.restores.repository import lists as restores
+from app.restores.repository.lists import RestoreFilters
 from app.sources import repository as sources
 from app.web.paging import COUNTED, Cursor
 from tests.bench.control_rows import fill
@@ -103,44 +105,74 @@ def deep(model: Any, *, key: str = "id", share: float = 0.9) -> Callable[[Sessio
     return find
 
 
-FILTERS: list[dict[str, str | None]] = [
-    {"state": state, "outcome": outcome}
-    for state, outcome in (
-        (None, None),
-        ("waiting", None),
-        ("publishing", None),
-        ("resident", None),
-        ("finished", None),
-        (None, "restored"),
-        (None, "corrupt"),
-        (None, "failed"),
-        ("finished", "failed"),
-        ("finished", "restored"),
-        ("resident", "restored"),
-        ("waiting", "corrupt"),
-    )
+FILTERS: list[dict[str, Any]] = [
+    {},
+    {"state": "waiting"},
+    {"state": "publishing"},
+    {"state": "resident"},
+    {"state": "finished"},
+    {"outcome": "restored"},
+    {"outcome": "corrupt"},
+    {"outcome": "failed"},
+    {"state": "finished", "outcome": "failed"},
+    {"state": "finished", "outcome": "restored"},
+    {"state": "resident", "outcome": "restored"},
+    {"state": "waiting", "outcome": "corrupt"},
 ]
+# By answer and drill: what is rare among many as well as many, and what there is nothing of.
+OF_KINDS: list[dict[str, Any]] = [
+    {"semantic": "right"},
+    {"semantic": "wrong"},
+    {"semantic": "unanswered"},
+    {"semantic": "not asked"},
+    {"drill": True},
+    {"drill": False},
+    {"semantic": "wrong", "drill": False},
+    {"semantic": "right", "drill": True},
+    {"semantic": "not asked", "drill": True},
+    {"outcome": "failed", "drill": False},
+    {"outcome": "failed", "semantic": "not asked"},
+    {"outcome": "restored", "semantic": "wrong"},
+    {"state": "finished", "outcome": "failed", "semantic": "wrong", "drill": False},
+    {"state": "finished", "drill": False},
+    {"state": "resident", "semantic": "right"},
+    {"state": "resident", "outcome": "restored", "semantic": "not asked"},
+    {"state": "waiting", "drill": True},
+]
+# So many of the kinds that may fit occur together, and of each a page may be read.
+KINDS = 11
 
 
-@pytest.mark.parametrize("chosen", FILTERS, ids=str)
+@pytest.mark.parametrize("chosen", FILTERS + OF_KINDS, ids=str)
 @pytest.mark.parametrize("share", [None, 0.5, 0.99])
-def test_restores(filled: Engine, chosen: dict[str, str | None], share: float | None) -> None:
+def test_restores(filled: Engine, chosen: dict[str, Any], share: float | None) -> None:
+    filters = RestoreFilters(**chosen)
     with Session(filled) as session:
         after = deep(Restore, share=share)(session) if share is not None else None
 
     def ask(session: Session) -> None:
-        restores.list_restores(session, after=after, limit=PAGE, **chosen)
+        restores.list_restores(session, filters=filters, after=after, limit=PAGE)
 
-    assert rows_read(filled, ask) <= 4 * PAGE
+    assert rows_read(filled, ask) <= (4 if chosen in FILTERS else KINDS) * PAGE
 
 
-@pytest.mark.parametrize("chosen", FILTERS, ids=str)
-def test_count_of_restores(filled: Engine, chosen: dict[str, str | None]) -> None:
+@pytest.mark.parametrize("chosen", FILTERS + OF_KINDS, ids=str)
+def test_count_of_restores(filled: Engine, chosen: dict[str, Any]) -> None:
     def ask(session: Session) -> None:
-        total = restores.count_restores(session, **chosen)
+        total = restores.count_restores(session, filters=RestoreFilters(**chosen))
         assert total.count <= COUNTED
 
     assert rows_read(filled, ask) <= COUNTED + 1
+
+
+def test_few_wrong_answers_stand_among_many_drills(filled: Engine) -> None:
+    """What the rows above are made for: were nothing rare, every plan would be quick."""
+    with Session(filled) as session:
+        counts = [
+            restores.count_restores(session, filters=RestoreFilters(semantic="wrong", drill=drill)).count
+            for drill in (True, False)
+        ]
+    assert counts == [ROWS // 250 - 1, 1]
 
 
 LISTS: dict[str, tuple[Callable[[Session], Cursor], Callable[[Session, Cursor | None], Any]]] = {
@@ -221,11 +253,13 @@ def test_ledger_entries(filled: Engine, start: int) -> None:
 
 
 TIMETABLE: dict[str, Ask] = {
-    "overdue": lambda session: restores.overdue_restores(session, now=NOW),
-    "unclaimed": lambda session: restores.unclaimed_due(session, now=NOW),
-    "resident": lambda session: restores.resident_due(session, now=NOW),
-    "waiting": lambda session: restores.next_restores(session, considered=100),
-    "readbacks": lambda session: restores.overdue_readbacks(session, created_before=NOW - timedelta(hours=1)),
+    "overdue": lambda session: repository.overdue_restores(session, now=NOW),
+    "unclaimed": lambda session: repository.unclaimed_due(session, now=NOW),
+    "resident": lambda session: repository.resident_due(session, now=NOW),
+    "waiting": lambda session: repository.next_restores(session, considered=100),
+    "readbacks": lambda session: repository.overdue_readbacks(
+        session, created_before=NOW - timedelta(hours=1)
+    ),
 }
 
 
@@ -241,8 +275,8 @@ def test_the_timetable_reads_what_is_open(filled: Engine, name: str) -> None:
 
 def test_a_count_ends_at_its_bound(filled: Engine) -> None:
     with Session(filled) as session:
-        everything = restores.count_restores(session, state=None, outcome=None)
-        few = restores.count_restores(session, state="resident", outcome=None)
+        everything = restores.count_restores(session, filters=RestoreFilters())
+        few = restores.count_restores(session, filters=RestoreFilters(state="resident"))
     assert (str(everything), everything.count, everything.is_exact) == ("1000+", COUNTED, False)
     assert (few.is_exact, str(few)) == (True, str(few.count))
     assert few.count == len([n for n in range(1, ROWS + 1) if n % 10007 == 3])

@@ -20,6 +20,15 @@ _STATE: Final = (
     "CASE WHEN mod(n, 10007) = 1 THEN 'waiting' WHEN mod(n, 10007) = 2 THEN 'running'"
     " WHEN mod(n, 10007) = 3 THEN 'resident' ELSE 'finished' END"
 )
+# Every other restore is asked. Nearly all wrong answers are those of drills: of a million restores 4,000 are
+# drills, 20 of which answer right, and 20 that are none answer wrong.
+_IS_ASKED: Final = "mod(n, 2) = 0"
+_IS_DRILL: Final = "mod(n, 1000) IN (990, 992, 994, 996)"
+_SEMANTIC: Final = (
+    f"CASE WHEN NOT {_IS_ASKED} THEN 'not asked' WHEN {{outcome}} IS NULL THEN NULL"
+    " WHEN {outcome} = 'restored' OR mod(n, 50000) = 990 THEN 'right'"
+    f" WHEN {_IS_DRILL} OR mod(n, 50000) = 998 THEN 'wrong' ELSE 'unanswered' END"
+)
 _IS_OPEN: Final = "mod(n, 10007) IN (1, 2)"
 
 
@@ -32,6 +41,9 @@ _SPREAD: Final = (
     " VALUES (repeat('a', 64), '{}', 1, 1, 'bench') ON CONFLICT DO NOTHING",
     "INSERT INTO node (id, name, last_seen_at) VALUES (md5('old')::uuid, 'old', '2026-01-01')"
     " ON CONFLICT DO NOTHING",
+    "INSERT INTO oracle_question (sha256, document, context_digest, layout_sha256, rank_count, span_tokens,"
+    " expected, created_by) VALUES (repeat('c', 64), '{}', repeat('d', 64), repeat('a', 64), 1, 1, 'red',"
+    " 'bench') ON CONFLICT DO NOTHING",
     "INSERT INTO device (id, node_id, name, kind, queue, pool_bytes)"
     " VALUES (md5('old')::uuid, md5('old')::uuid, 'old', 'host', 'gpu.old.old', 1) ON CONFLICT DO NOTHING",
 )
@@ -57,9 +69,12 @@ def _statements(rows: int) -> list[str]:
         " sha256, created_at, CASE WHEN sha256 < '2' THEN created_at END FROM root_document"
         " WHERE created_at < '2026-11-01'",
         "INSERT INTO restore (id, created_at, created_by, context_digest, rank_zero_storage_key,"
-        " layout_sha256, rank_count, span_tokens, resident_s, state, outcome, problem, resident_until)"
+        " layout_sha256, rank_count, span_tokens, resident_s, state, outcome, semantic, question_sha256,"
+        " fault_name, fault_rank, problem, resident_until)"
         f" SELECT md5('restore' || n)::uuid, {_AT}, 'bench', {_hex('context')}, {_hex('zero')},"
-        f" repeat('a', 64), 1, 1024, 600, {_STATE}, {outcome},"
+        f" repeat('a', 64), 1, 1024, 600, {_STATE}, {outcome}, {_SEMANTIC.format(outcome=f'({outcome})')},"
+        f" CASE WHEN {_IS_ASKED} THEN repeat('c', 64) END,"
+        f" CASE WHEN {_IS_DRILL} THEN 'swap-pages' END, CASE WHEN {_IS_DRILL} THEN 0 END,"
         " CASE WHEN mod(n, 1000) >= 900"
         " THEN jsonb_build_object('code', 'rank-lost', 'detail', 'rank 0 was lost')"
         f" END, timestamptz '2030-01-01' FROM {series}",

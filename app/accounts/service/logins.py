@@ -1,19 +1,20 @@
 """Dashboard logins: a name and a password for a session that lasts a while."""
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy.orm import Session
 
 from app.accounts import repository
-from app.accounts.service.people import passwords, scopes_of
+from app.accounts.service.people import passwords
 from app.core.digest import sha256
 from app.db.session import database_time
 from app.models import Account, WebSession
-from app.web.auth import Principal
+from app.web.auth import Principal, Scope
 
 # Compared when there is no such account, so that the answer takes the same time.
 _NOBODY: Final = passwords.hash(secrets.token_urlsafe(16))
@@ -21,11 +22,15 @@ _NOBODY: Final = passwords.hash(secrets.token_urlsafe(16))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """A dashboard session as its browser holds it."""
+    """A dashboard session as its browser holds it.
+
+    Attributes: now: the database's clock when the session was looked up, so that a page need not ask again.
+    """
 
     token: str
     form_token: str
     principal: Principal
+    now: datetime
 
 
 def log_in(session: Session, *, name: str, password: str, life: timedelta) -> Login | None:
@@ -54,15 +59,17 @@ def _open_session(session: Session, *, account: Account, life: timedelta) -> Log
             expires_at=now + life,
         )
     )
-    return Login(token=token, form_token=form_token, principal=_person(account))
+    principal = _person(account.name, scopes=account.scopes)
+    return Login(token=token, form_token=form_token, principal=principal, now=now)
 
 
 def resume(session: Session, *, token: str) -> Login | None:
     """The dashboard session a cookie stands for, if it is still good."""
-    row = repository.live_session(session, token_sha256=sha256(token.encode()), now=database_time(session))
-    if row is None or row.account.disabled_at is not None:
+    row = repository.live_session(session, token_sha256=sha256(token.encode()))
+    if row is None:
         return None
-    return Login(token=token, form_token=row.form_token, principal=_person(row.account))
+    principal = _person(row.name, scopes=row.scopes)
+    return Login(token=token, form_token=row.form_token, principal=principal, now=row.now)
 
 
 def log_out(session: Session, *, token: str) -> None:
@@ -70,5 +77,5 @@ def log_out(session: Session, *, token: str) -> None:
     repository.delete_session(session, token_sha256=sha256(token.encode()))
 
 
-def _person(account: Account) -> Principal:
-    return Principal(name=account.name, account=account.name, scopes=scopes_of(account))
+def _person(name: str, *, scopes: Sequence[str]) -> Principal:
+    return Principal(name=name, account=name, scopes=frozenset(map(Scope, scopes)))

@@ -84,7 +84,7 @@ def outcomes_of_receipts(session: Session, *, digests: Sequence[str]) -> dict[st
 
 
 def newest_ids(session: Session, *, wanted: VerdictFilter, after: Cursor | None, limit: int) -> list[UUID]:
-    return listing.newest(session, **_asked(wanted), after=after, limit=limit)
+    return listing.newest(session, sought=_sought(wanted), after=after, limit=limit)
 
 
 def list_current(
@@ -97,17 +97,20 @@ def list_current(
 
 
 def count_current(session: Session, *, wanted: VerdictFilter) -> Total:
-    return listing.count(session, **_asked(wanted))
+    return listing.count(session, sought=_sought(wanted))
 
 
-def _asked(wanted: VerdictFilter) -> dict[str, Any]:
+def _sought(wanted: VerdictFilter) -> listing.Sought:
     """Columns that lists are walked by, and what is looked for in words; a capability is one of the terms."""
     columns = ("outcome", "deployable", "tp", "dcp", "evidence_grade", "image_config_id", "receipt_sha256")
-    terms = wanted.terms + ((f"capability:{wanted.capability}",) if wanted.capability else ())
-    equal = [listing.of_kind(wanted.kind), *_equal(VerdictCurrent, wanted, columns)]
-    if wanted.outcomes:
-        equal.append(VerdictCurrent.outcome.in_(wanted.outcomes))
-    return {"equal": equal, "terms": terms, "words": wanted.search}
+    given = {column: getattr(wanted, column) for column in columns}
+    return listing.Sought(
+        kind=wanted.kind,
+        equal={column: value for column, value in given.items() if value is not None},
+        outcomes=wanted.outcomes,
+        terms=wanted.terms + ((f"capability:{wanted.capability}",) if wanted.capability else ()),
+        words=wanted.search,
+    )
 
 
 def list_as_of(

@@ -6,135 +6,172 @@ order. Which of the two it is nobody knows beforehand, and the planner guesses b
 first, and only where it has not filled the page all that is found is read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, func, literal, literal_column, select, tuple_, union_all
+from sqlalchemy import TextClause, text
 from sqlalchemy.orm import Session
 
-from app.models import VerdictCurrent
-from app.web.paging import COUNTED, Cursor, Total, count_rows
+from app.web.paging import COUNTED, Cursor, Total
 
 # So many rows are walked for words and terms before their own index is asked; about a microsecond each.
 WALKED: Final = 6000
+# A count looks at so many first: those tell how frequent what is sought is.
+LOOKED_AT: Final = 600
 # For a count of words of which one row in 25 has them, so many: the index would read every row's entry of a
-# frequent word.
+# frequent word. Of terms it has few enough, unless every sixth row has them.
 COUNT_WALKED: Final = 25 * COUNTED
-_FREQUENT: Final = WALKED // 25
+_FREQUENT_WORDS: Final = LOOKED_AT // 25
+_FREQUENT_TERMS: Final = LOOKED_AT // 6
+_KINDS: Final = ("case", "receipt", "scope")
+_ORDER: Final = "ORDER BY created_at DESC, verdict_id DESC"
 
 
-def of_kind(kind: str) -> ColumnElement[bool]:
-    """Rows of a kind; written out, since the indexes over words and terms are kept for scopes and the rest
-    apart."""
-    if kind not in ("case", "receipt", "scope"):
-        raise ValueError(f"kind: expected case, receipt or scope, found {kind}")
-    return VerdictCurrent.kind == literal_column(f"'{kind}'")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """What a list is limited to; what is empty limits nothing.
 
-
-def sought_by(row: Any, *, terms: Sequence[str], words: Sequence[str]) -> list[ColumnElement[bool]]:
-    """Every one of the terms, and every one of the words as the start of one.
-
-    Args: row: `VerdictCurrent` or an alias of its columns.
+    Attributes:
+        equal: columns of `verdict_current` and what each is.
+        outcomes: any of them.
+        terms: exact words every row has.
+        words: words that all occur, each as the start of one.
     """
-    found: list[ColumnElement[bool]] = []
-    if terms:
-        found.append(row.terms.contains(list(terms)))
-    if words:
-        # Quoted, so that nothing in a word is an operator.
-        quoted = ("'" + word.replace("\\", "\\\\").replace("'", "''") + "':*" for word in words)
-        found.append(row.words.op("@@")(func.to_tsquery("simple", " & ".join(quoted))))
-    return found
+
+    kind: str
+    equal: Mapping[str, Any] = field(default_factory=dict)
+    outcomes: tuple[str, ...] = ()
+    terms: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> "_Shape":
+        if self.kind not in _KINDS:
+            raise ValueError(f"kind: expected {', '.join(_KINDS)}, found {self.kind}")
+        return _Shape(
+            kind=self.kind,
+            columns=tuple(self.equal),
+            outcomes=len(self.outcomes),
+            has_terms=bool(self.terms),
+            has_words=bool(self.words),
+        )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The values, by the names they have in the statements."""
+        given = dict(self.equal)
+        given |= {f"outcome_{place}": outcome for place, outcome in enumerate(self.outcomes)}
+        if self.terms:
+            given["terms"] = list(self.terms)
+        if self.words:
+            # Quoted, so that nothing in a word is an operator.
+            quoted = ("'" + word.replace("\\", "\\\\").replace("'", "''") + "':*" for word in self.words)
+            given["words"] = " & ".join(quoted)
+        return given
 
 
-def newest(
-    session: Session,
-    *,
-    equal: Sequence[ColumnElement[bool]],
-    terms: Sequence[str] = (),
-    words: Sequence[str] = (),
-    after: Cursor | None,
-    limit: int,
-) -> list[UUID]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """What statements differ by: there are few, and each is put together once."""
+
+    kind: str
+    columns: tuple[str, ...]
+    outcomes: int
+    has_terms: bool
+    has_words: bool
+
+    @property
+    def is_sought(self) -> bool:
+        return self.has_terms or self.has_words
+
+    @property
+    def limits(self) -> str:
+        """The kind is written out, since the indexes over words and terms are kept for scopes and the rest
+        apart."""
+        outcomes = ", ".join(f":outcome_{place}" for place in range(self.outcomes))
+        parts = [f"kind = '{self.kind}'", *(f"{column} = :{column}" for column in self.columns)]
+        return " AND ".join([*parts, f"outcome IN ({outcomes})"] if outcomes else parts)
+
+    @property
+    def sought(self) -> str:
+        terms = ["terms @> CAST(:terms AS text[])"] if self.has_terms else []
+        return " AND ".join([*terms, "words @@ to_tsquery('simple', :words)"] if self.has_words else terms)
+
+
+def newest(session: Session, *, sought: Sought, after: Cursor | None, limit: int) -> list[UUID]:
     """The ids of a page of verdicts, newest first."""
-    row = VerdictCurrent
-    place = [] if after is None else [tuple_(row.created_at, row.verdict_id) < (after.created_at, after.id)]
-    fitting = select(row.verdict_id, row.created_at).where(*equal, *place)
-    if not terms and not words:
-        query = fitting.order_by(row.created_at.desc(), row.verdict_id.desc()).limit(limit)
-        return [one.verdict_id for one in session.execute(query)]
-    near = _near(equal, place=place)
-    walked = (
-        select(near.c.verdict_id, near.c.created_at)
-        .where(*sought_by(near.c, terms=terms, words=words))
-        .order_by(near.c.created_at.desc(), near.c.verdict_id.desc())
-        .limit(limit)
-        .cte("walked")
-    )
-    filled = select(func.count()).select_from(walked).scalar_subquery() >= limit
-    found = (
-        fitting.where(*sought_by(row, terms=terms, words=words), ~filled)
-        .cte("found")
-        .prefix_with("MATERIALIZED")
-    )
-    every = union_all(
-        select(walked.c.verdict_id, walked.c.created_at).where(filled),
-        select(found.c.verdict_id, found.c.created_at),
-    ).subquery()
-    page = select(every.c.verdict_id).order_by(every.c.created_at.desc(), every.c.verdict_id.desc())
-    return list(session.scalars(page.limit(limit)))
+    given = sought.given | {"limit": limit}
+    if after is not None:
+        given |= {"after_at": after.created_at, "after_id": after.id}
+    return list(session.scalars(_newest(sought.shape, goes_on=after is not None), given))
 
 
-def count(
-    session: Session,
-    *,
-    equal: Sequence[ColumnElement[bool]],
-    terms: Sequence[str] = (),
-    words: Sequence[str] = (),
-) -> Total:
+def count(session: Session, *, sought: Sought) -> Total:
     """How many fit, counted up to a bound."""
-    row = VerdictCurrent
-    fitting = select(row.verdict_id).where(*equal)
-    if not terms and not words:
-        return count_rows(session, fitting.order_by(row.created_at.desc(), row.verdict_id.desc()))
-    walked = _counted(equal, terms=terms, words=words, of=WALKED).cte("walked")
-    so_far = select(func.count()).select_from(walked).scalar_subquery()
-    is_frequent = so_far >= (_FREQUENT if words else COUNTED + 1)
-    further = (
-        _counted(equal, terms=terms, words=words, of=COUNT_WALKED)
-        .where(is_frequent, so_far <= COUNTED)
-        .cte("further")
+    found = session.execute(_count(sought.shape), sought.given).scalar_one()
+    return Total(count=min(found, COUNTED), is_exact=found <= COUNTED)
+
+
+@cache
+def _newest(shape: _Shape, *, goes_on: bool) -> TextClause:
+    place = " AND (created_at, verdict_id) < (:after_at, :after_id)" if goes_on else ""
+    if not shape.is_sought:
+        return text(
+            f"SELECT verdict_id FROM ({_in_order(shape, place=place)}) AS every {_ORDER} LIMIT :limit"
+        )
+    return text(
+        "WITH walked AS ("
+        "SELECT verdict_id, created_at FROM "
+        f"({_near(shape, place=place, most=WALKED)}) AS near WHERE {shape.sought} {_ORDER} LIMIT :limit"
+        "), found AS MATERIALIZED ("
+        f"SELECT verdict_id, created_at FROM verdict_current WHERE {shape.limits}{place} AND {shape.sought} "
+        "AND (SELECT count(*) FROM walked) < :limit"
+        ") SELECT verdict_id FROM ("
+        "SELECT verdict_id, created_at FROM walked WHERE (SELECT count(*) FROM walked) >= :limit "
+        f"UNION ALL SELECT verdict_id, created_at FROM found) AS every {_ORDER} LIMIT :limit"
     )
-    farther = select(func.count()).select_from(further).scalar_subquery()
-    found = (
-        select(literal(1).label("one"))
-        .where(*equal, *sought_by(row, terms=terms, words=words), so_far <= COUNTED, farther <= COUNTED)
-        .limit(COUNTED + 1)
-        .subquery()
+
+
+def _in_order(shape: _Shape, *, place: str = "", most: str = ":limit") -> str:
+    """Rows as an index has them in order: the newest of each outcome, where several are wanted."""
+    limits = replace(shape, outcomes=0).limits
+    parts = [
+        f"(SELECT verdict_id, created_at FROM verdict_current WHERE {limits}{outcome}{place} "
+        f"{_ORDER} LIMIT {most})"
+        for outcome in [f" AND outcome = :outcome_{one}" for one in range(shape.outcomes)] or [""]
+    ]
+    return " UNION ALL ".join(parts)
+
+
+@cache
+def _count(shape: _Shape) -> TextClause:
+    if not shape.is_sought:
+        every = _in_order(shape, most=str(COUNTED + 1))
+        return text(f"SELECT count(*) FROM ({every}) AS every")
+    frequent = _FREQUENT_WORDS if shape.has_words else _FREQUENT_TERMS
+    most = COUNT_WALKED if shape.has_words else 2 * 6 * COUNTED
+    return text(
+        f"WITH looked_at AS (SELECT count(*) AS number FROM ({_fitting(shape, most=LOOKED_AT)}) AS some), "
+        f"walked AS (SELECT count(*) AS number FROM ({_fitting(shape, most=most)} "
+        f"AND (SELECT number FROM looked_at) >= {frequent} LIMIT {COUNTED + 1}) AS some), "
+        "found AS (SELECT count(*) AS number FROM ("
+        f"SELECT FROM verdict_current WHERE {shape.limits} AND {shape.sought} "
+        f"AND (SELECT number FROM walked) <= {COUNTED} LIMIT {COUNTED + 1}) AS some) "
+        "SELECT greatest((SELECT number FROM walked), (SELECT number FROM found))"
     )
-    number = func.greatest(so_far, farther, select(func.count()).select_from(found).scalar_subquery())
-    counted = session.execute(select(number)).scalar_one()
-    return Total(count=min(counted, COUNTED), is_exact=counted <= COUNTED)
 
 
-def _counted(
-    equal: Sequence[ColumnElement[bool]], *, terms: Sequence[str], words: Sequence[str], of: int
-) -> Select[Any]:
-    """A row for each that fits of the next ones, up to the bound of a count."""
-    near = _near(equal, place=[], most=of)
-    fitting = select(literal(1).label("one")).select_from(near)
-    return fitting.where(*sought_by(near.c, terms=terms, words=words)).limit(COUNTED + 1)
+def _fitting(shape: _Shape, *, most: int) -> str:
+    return f"SELECT FROM ({_near(shape, most=most)}) AS near WHERE {shape.sought}"
 
 
-def _near(
-    equal: Sequence[ColumnElement[bool]], *, place: Sequence[ColumnElement[bool]], most: int = WALKED
-) -> Any:
+def _near(shape: _Shape, *, place: str = "", most: int) -> str:
     """The next rows of the list, whatever they say."""
-    row = VerdictCurrent
+    kept = ["terms"] * shape.has_terms + ["words"] * shape.has_words
     return (
-        select(row.verdict_id, row.created_at, row.terms, row.words)
-        .where(*equal, *place)
-        .order_by(row.created_at.desc(), row.verdict_id.desc())
-        .limit(most)
-        .subquery("near")
+        f"SELECT verdict_id, created_at, {', '.join(kept)} FROM verdict_current "
+        f"WHERE {shape.limits}{place} {_ORDER} LIMIT {most}"
     )
