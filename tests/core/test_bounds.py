@@ -1,7 +1,7 @@
 """How much a restore may hold at once, and that nothing of it is left (restore-contract §2, §6)."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from app.core.restore.device import PageSet
 from app.core.restore.execute import Progress
 from app.core.restore.host_device import HostDevice
 from app.core.restore.host_placement import HostPlacement
-from app.core.restore.plan import Source
+from app.core.restore.plan import CopySpan, Source
 from app.core.restore.reader import BoundedReader, Load
 from app.core.restore.report import ProblemCode, RankOutcome
 from app.core.restore.timeline import Clock
@@ -155,6 +155,63 @@ def test_reads_that_ran_ahead_are_waited_for_when_the_restore_is_cancelled(vecto
         assert reader.active_reads == 0
         assert buffers.held_buffers == 0
     assert report.outcome is RankOutcome.CANCELLED
+
+
+def test_nothing_more_is_read_ahead_once_an_object_of_the_batch_is_wrong(
+    vector: Vector, object_file: ObjectFile
+) -> None:
+    """Object 1 fails, then object 0's buffer comes free beside object 2: reading 3 has no use."""
+    flip_byte(object_file(1))
+    failed, answered = threading.Event(), threading.Event()
+    started: list[int] = []
+
+    class Slow(BoundedReader):
+        def start(self, source: Source, *, buffer: PooledBuffer, clock: Clock) -> Load:
+            started.append(source.index)
+            return super().start(source, buffer=buffer, clock=clock)
+
+        def read_load(self, load: Load) -> None:
+            if load.source.index == 2:
+                assert answered.wait(timeout=60)
+            super().read_load(load)
+
+    class Late(HostDevice):
+        """Copies nothing before object 1 has failed."""
+
+        def begin(
+            self, pages: PageSet, *, layers: tuple[LayerSpan, ...], payload_bytes: int
+        ) -> HostPlacement:
+            placement = super().begin(pages, layers=layers, payload_bytes=payload_bytes)
+            run_copies = placement.run_copies
+
+            def late(memory: memoryview, *, used_bytes: int, spans: Sequence[CopySpan]) -> None:
+                assert failed.wait(timeout=60)
+                run_copies(memory, used_bytes=used_bytes, spans=spans)
+
+            placement.run_copies = late  # type: ignore[method-assign]
+            return placement
+
+    class Stock(BufferPool):
+        """Says when a read has ended, and when whoever waits for a buffer or for the batch has an answer."""
+
+        def take_unless(
+            self, over: Callable[[], bool], *, byte_count: int, holders: int
+        ) -> PooledBuffer | None:
+            try:
+                return super().take_unless(over, byte_count=byte_count, holders=holders)
+            finally:
+                answered.set()
+
+        def wake(self) -> None:
+            super().wake()
+            failed.set()
+
+    pinned = vector.order(stream_pinned=True, manifest_sha256=Digest(vector.entry["manifest_sha256"]))
+    buffers = Stock(buffer_bytes=BUFFER_BYTES, count=3)
+    with vector.device(Late) as device, opened(vector.root, kind=Slow, readers=2, buffers=buffers) as reader:
+        report = restore(pinned, reader=reader, device=device).report
+        assert (reader.active_reads, buffers.held_buffers) == (0, 0)
+    assert (report.outcome, started) == (RankOutcome.CORRUPT, [0, 1, 2])
 
 
 def test_what_is_read_beside_object_0_counts_into_the_bound(vectors: dict[str, Vector]) -> None:

@@ -211,19 +211,28 @@ class Feed:
                 one.result()
 
     def _read_on(self, wanted: Sequence["Future[None]"]) -> None:
-        """Without it a reader that is done rests until the last of the batch is, with a buffer free."""
+        """Without it a reader that is done rests until the last of the batch is, with a buffer free.
+
+        Once an object of the batch is wrong, nothing that follows has any use.
+        """
         for one in wanted:
             one.add_done_callback(lambda _: self._reader.buffers.wake())
         while self._upcoming:
             fetch = self._upcoming[0]
             buffer = self._reader.buffers.take_unless(
-                lambda: all(one.done() for one in wanted),
+                lambda: _is_decided(wanted),
                 byte_count=fetch.source.descriptor.byte_count,
                 holders=_holders(fetch),
             )
             if buffer is None:
                 return
             self._start_next(buffer)
+
+
+def _is_decided(wanted: Sequence["Future[None]"]) -> bool:
+    """Whether a batch is all authentic, or certain not to be."""
+    ended = [one for one in wanted if one.done()]
+    return len(ended) == len(wanted) or any(one.exception() is not None for one in ended)
 
 
 def _holders(fetch: Fetch) -> int:
