@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import Row, delete, func, or_, select, text, tuple_, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, joinedload
 
 from app.models import Account, ApiKey, WebSession
 from app.web.paging import Cursor
