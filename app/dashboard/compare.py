@@ -198,8 +198,8 @@ def _offered(session: Session, left: Subject) -> list[tuple[str, str]]:
     """Other images that were judged lately, by config id, with what the rules say of them."""
     found = queries_evidence.scopes(session, filters=ScopeFilters(), after=None, limit=10 * OFFERED)
     names: dict[str, str] = {}
-    for row, image in found:
+    for row in found:
         if row.image_config_id and row.image_config_id != left.config_id:
-            title = image.title if image else f"{row.image_config_id[:12]}…"
+            title = row.title or f"{row.image_config_id[:12]}…"
             names.setdefault(row.image_config_id, f"{title}, {row.outcome} for {row.capability}")
     return list(names.items())[:OFFERED]

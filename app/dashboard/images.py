@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import RedirectResponse
+from markupsafe import Markup
 from sqlalchemy.orm import Session
 
 from app.accounts.service import Login
@@ -14,8 +15,8 @@ from app.core.qualify.codes import CODES
 from app.core.qualify.findings import GateState, Row
 from app.dashboard import queries, queries_evidence
 from app.dashboard.access import ImagesVisitor
-from app.dashboard.queries_evidence import ScopeFilters
-from app.dashboard.templating import page
+from app.dashboard.queries_evidence import ScopeFilters, ScopeRow
+from app.dashboard.templating import page, short
 from app.dashboard.verdict_view import gate_state
 from app.dashboard.verdict_words import (
     GATES,
@@ -26,8 +27,6 @@ from app.dashboard.verdict_words import (
     code_words,
     model_words,
 )
-from app.db.session import database_time
-from app.models import Image, VerdictRow
 from app.verdicts.service.rows import term
 from app.web.deps import ReadSession
 from app.web.paging import COUNTED, Page, PageDep, Total, next_token
@@ -37,6 +36,7 @@ router = APIRouter(prefix="/images", include_in_schema=False)
 IMPORTED: Final = "imported-record"
 REGISTERED: Final = "registered"
 FILTERS: Final = ("topology", "model", "gate", "state", "code", "commit", "text")
+_WARNINGS: Final = frozenset(name for name, code in CODES.items() if code.row is Row.WARNING)
 TITLES: Final = {
     **{tab: tab.replace("-", " ") for tab in TABS},
     NO_EVIDENCE: "no evidence",
@@ -75,25 +75,25 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeLine:
-    """One line of the list: a scope's current verdict and the image it is about.
+    """One line of the list: a scope's verdict and the image it is about."""
 
-    Attributes: said: where the image is not registered, what a receipt calls it; empty where none does.
-    """
-
-    row: VerdictRow
-    image: Image | None
-    said: str = ""
+    row: ScopeRow
 
     @property
-    def gates(self) -> list[tuple[str, str, str]]:
-        """Name, state and basis of each gate there is room for."""
-        return [(gate, *gate_state(self.row.gates, gate)) for gate in LISTED_GATES]
+    def config(self) -> Markup | str:
+        """The config id, cut."""
+        return short(self.row.image_config_id)
+
+    @property
+    def gates(self) -> tuple[tuple[str, str], ...]:
+        """Name and state of each gate there is room for."""
+        kept = self.row.gates
+        return tuple((gate, gate_state(kept, gate)[0]) for gate in LISTED_GATES)
 
     @property
     def warning_count(self) -> int:
         """Codes that warn and do not block."""
-        names = {code.partition(":")[0] for code in self.row.finding_codes}
-        return sum(name in CODES and CODES[name].row is Row.WARNING for name in names)
+        return len(_WARNINGS.intersection(code.partition(":")[0] for code in self.row.finding_codes))
 
     @property
     def model(self) -> str:
@@ -101,18 +101,9 @@ class ScopeLine:
 
     @property
     def against(self) -> str:
-        return code_words(self.row.deployable_reason)
-
-
-def scope_lines(session: Session, rows: Sequence[tuple[VerdictRow, Image | None]]) -> list[ScopeLine]:
-    """Lines of a list; images that are not registered are named as receipts name them."""
-    unknown = [row.image_config_id for row, image in rows if image is None]
-    names = queries_evidence.names_from_receipts(session, config_ids=unknown)
-    said = {config_id: release or title for config_id, (release, title) in names.items()}
-    return [
-        ScopeLine(row=row, image=image, said="" if image else said.get(row.image_config_id or "", ""))
-        for row, image in rows
-    ]
+        """What keeps it from being deployed; empty where the reason of its verdict says it already."""
+        words = "" if self.row.deployable else code_words(self.row.deployable_reason)
+        return "" if self.row.reason.startswith(words) else words
 
 
 def asked_filters(
@@ -162,15 +153,15 @@ def _show_scopes(
 ) -> Response:
     chosen, ignored = read_filters(filters, tab=tab)
     found = queries_evidence.scopes(session, filters=chosen, after=asked.after, limit=asked.size + 1)
-    images = {row.verdict_id: image for row, image in found}
-    shown, token = next_token(asked, [row for row, _ in found])
+    shown, token = next_token(asked, found)
+    total = None if chosen.terms or chosen.words or chosen.tp or chosen.dcp else _of_tab(counts, tab=tab)
     return page(
         request,
         "images.html",
         login=login,
-        now=database_time(session),
-        lines=scope_lines(session, [(row.verdict, images[row.verdict_id]) for row in shown]),
-        total=queries_evidence.count_scopes(session, filters=chosen),
+        now=login.now,
+        lines=[ScopeLine(row=row) for row in shown],
+        total=total or queries_evidence.count_scopes(session, filters=chosen),
         ignored=ignored,
         **_frame(
             request, session, asked=asked, filters=filters, tab=tab, counts=counts, token=token, chosen=chosen
@@ -197,7 +188,7 @@ def _show_registered(
         request,
         "images_registered.html",
         login=login,
-        now=database_time(session),
+        now=login.now,
         images=shown,
         total=count(session),
         imported=IMPORTED,
@@ -287,11 +278,14 @@ def twins(asked: Asked, *, tab: str, filters: ScopeFilters | None) -> list[str]:
 
 def _tabs(session: Session, *, counts: Mapping[str, Total], tab: str) -> Sequence[tuple[str, Total | None]]:
     """Images without evidence are counted where they are listed only: no index knows them."""
-    tabs: list[tuple[str, Total | None]] = [
-        (name, _sum([counts[outcome] for outcome in outcomes])) for name, outcomes in TABS.items()
-    ]
+    tabs: list[tuple[str, Total | None]] = [(name, _of_tab(counts, tab=name)) for name in TABS]
     none = queries_evidence.count_images_without_evidence(session) if tab == NO_EVIDENCE else None
     return [*tabs, (NO_EVIDENCE, none), (REGISTERED, queries.count_images(session))]
+
+
+def _of_tab(counts: Mapping[str, Total], *, tab: str) -> Total | None:
+    """What a tab holds; None for one that nobody knows."""
+    return _sum([counts[outcome] for outcome in TABS[tab]]) if tab in TABS else None
 
 
 def _sum(totals: Sequence[Total]) -> Total:

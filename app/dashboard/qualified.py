@@ -11,9 +11,8 @@ from fastapi.responses import RedirectResponse
 from app.core.qualify.findings import Outcome
 from app.dashboard import queries_evidence
 from app.dashboard.access import ImagesVisitor
-from app.dashboard.images import scope_lines
+from app.dashboard.images import ScopeLine
 from app.dashboard.templating import page
-from app.db.session import database_time
 from app.verdicts.service import current
 from app.verdicts.service.current import VerdictFilter
 from app.web.deps import ReadSession
@@ -38,12 +37,11 @@ def show_qualified(
     given."""
     if "" in request.query_params.values():
         return RedirectResponse(_address(on=on, tp=tp, dcp=dcp), status_code=303)
-    now = database_time(session)
+    now = login.now
     day, degrees, ignored = read_question(on.strip(), tp=tp.strip(), dcp=dcp.strip(), now=now)
     wanted = VerdictFilter(outcome=Outcome.QUALIFIED.value, tp=degrees["tp"], dcp=degrees["dcp"])
-    found = current.list_verdicts(session, wanted=wanted, on=day, after=asked.after, limit=asked.size + 1)
-    shown, token = next_token(asked, found)
-    images = queries_evidence.images_with_configs(session, config_ids=[row.image_config_id for row in shown])
+    ids = current.ids_of_day(session, wanted=wanted, on=day, after=asked.after, limit=asked.size + 1)
+    shown, token = next_token(asked, queries_evidence.scope_rows(session, verdict_ids=ids))
     size = request.query_params.get("page_size", "")
     question = {"on": day.isoformat(), "tp": degrees["tp"] or "", "dcp": degrees["dcp"] or ""}
     return page(
@@ -56,7 +54,7 @@ def show_qualified(
         tp=question["tp"],
         dcp=question["dcp"],
         ignored=ignored,
-        lines=scope_lines(session, [(row, images.get(row.image_config_id or "")) for row in shown]),
+        lines=[ScopeLine(row=row) for row in shown],
         total=current.count_verdicts(session, wanted=wanted, on=day),
         twin=f"/api/v1/verdicts?{urlencode({'outcome': 'qualified', **_given(question)})}",
         newest=_address(**question, page_size=size),

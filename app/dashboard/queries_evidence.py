@@ -1,12 +1,13 @@
 """SQL for the pages of evidence: images by verdict, receipts, what was qualified on a day."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, func, literal, select, text, tuple_, union_all
-from sqlalchemy.orm import Session, aliased, contains_eager, defer, joinedload
+from sqlalchemy import Select, func, literal, select, text, tuple_
+from sqlalchemy.orm import Session, aliased, defer, joinedload
 
 from app.models import (
     DeclarationRow,
@@ -33,6 +34,27 @@ _NAMES = text(
     "WHERE image_config_id = asked.config_id ORDER BY created_at DESC, sha256 DESC LIMIT :most) AS newest "
     "ORDER BY release IS NULL, created_at DESC LIMIT 1) AS named"
 )
+# In the order of the index that has them: of many rows the planner would read the table instead.
+_OUTCOMES = text(
+    " UNION ALL ".join(
+        f"SELECT '{outcome}' AS outcome, count(*) AS number FROM (SELECT FROM verdict_current "
+        f"WHERE kind = 'scope' AND outcome = '{outcome}' ORDER BY created_at DESC, verdict_id DESC "
+        f"LIMIT {COUNTED + 1}) AS those"
+        for outcome in ("qualified", "rejected", "research-only", "implemented", "unsupported", "incomplete")
+    )
+)
+_SCOPE_ROWS = text(
+    "SELECT verdict.id, verdict.created_at, verdict.image_config_id, verdict.capability, verdict.tp, "
+    "verdict.dcp, verdict.target, verdict.outcome, verdict.reason, verdict.deployable, "
+    "verdict.deployable_reason, verdict.evidence_grade, verdict.finding_codes, verdict.gates, image.title, "
+    "coalesce(nullif(named.release, ''), named.title, '') AS said "
+    "FROM verdict LEFT JOIN image ON image.config_id = verdict.image_config_id LEFT JOIN LATERAL ("
+    "SELECT release, title FROM (SELECT release, title, created_at FROM receipt "
+    "WHERE image.id IS NULL AND image_config_id = verdict.image_config_id "
+    "ORDER BY created_at DESC, sha256 DESC LIMIT :most) AS newest "
+    "ORDER BY release IS NULL, created_at DESC LIMIT 1) AS named ON true "
+    "WHERE verdict.id = ANY(CAST(:ids AS uuid[]))"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,42 +76,52 @@ class ScopeFilters:
     words: tuple[str, ...] = ()
 
 
-def scopes(
-    session: Session, *, filters: ScopeFilters, after: Cursor | None, limit: int
-) -> list[tuple[VerdictCurrent, Image | None]]:
-    """Current verdicts over scopes, newest first, each with its registered image.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeRow:
+    """A verdict over a scope as lists show it.
 
-    The newest of each outcome are taken by the index that serves it, then the newest of those.
+    Attributes:
+        title: of the registered image; none where it is not registered.
+        said: what receipts call an image that is not, the newest release that is named or else a title;
+            empty where none does.
     """
-    found: dict[UUID, None] = {}
-    for one in _by_outcome(filters):
-        found |= dict.fromkeys(current.newest_ids(session, wanted=_asked(one), after=after, limit=limit))
-    page = (
-        select(VerdictCurrent)
-        .where(VerdictCurrent.verdict_id.in_(list(found)))
-        .join(VerdictCurrent.verdict)
-        .options(contains_eager(VerdictCurrent.verdict).defer(VerdictRow.document))
-        .order_by(VerdictCurrent.created_at.desc(), VerdictCurrent.verdict_id.desc())
-    )
-    rows = list(session.scalars(page.limit(limit)))
-    images = images_with_configs(session, config_ids=[row.image_config_id for row in rows])
-    return [(row, images.get(row.image_config_id or "")) for row in rows]
+
+    id: UUID
+    created_at: datetime
+    image_config_id: str | None
+    capability: str
+    tp: str
+    dcp: str
+    target: str
+    outcome: str
+    reason: str
+    deployable: bool
+    deployable_reason: str
+    evidence_grade: str | None
+    finding_codes: list[str]
+    gates: dict[str, Any]
+    title: str | None
+    said: str
+
+
+def scopes(session: Session, *, filters: ScopeFilters, after: Cursor | None, limit: int) -> list[ScopeRow]:
+    """Current verdicts over scopes, newest first."""
+    ids = current.newest_ids(session, wanted=_asked(filters), after=after, limit=limit)
+    return scope_rows(session, verdict_ids=ids)
+
+
+def scope_rows(session: Session, *, verdict_ids: Sequence[UUID]) -> list[ScopeRow]:
+    """These verdicts, in this order."""
+    if not verdict_ids:
+        return []
+    found = session.execute(_SCOPE_ROWS, {"ids": list(verdict_ids), "most": MOST_NAMING})
+    rows = {row["id"]: ScopeRow(**row) for row in found.mappings()}
+    return [rows[one] for one in verdict_ids]
 
 
 def count_scopes(session: Session, *, filters: ScopeFilters) -> Total:
     """How many scopes fit, counted up to a bound."""
-    counts = [current.count_verdicts(session, wanted=_asked(one), on=None) for one in _by_outcome(filters)]
-    found = sum(one.count for one in counts)
-    exact = all(one.is_exact for one in counts) and found <= COUNTED
-    return Total(count=min(found, COUNTED), is_exact=exact)
-
-
-def _by_outcome(filters: ScopeFilters) -> list[ScopeFilters]:
-    """The same filters for each outcome alone, which an index has in order; words and terms are looked for
-    among all of them at once."""
-    if filters.terms or filters.words or filters.capability:
-        return [filters]
-    return [replace(filters, outcomes=(one,)) for one in filters.outcomes] or [filters]
+    return current.count_verdicts(session, wanted=_asked(filters), on=None)
 
 
 def _asked(filters: ScopeFilters) -> VerdictFilter:
@@ -107,20 +139,9 @@ def _asked(filters: ScopeFilters) -> VerdictFilter:
 
 def outcome_counts(session: Session) -> dict[str, Total]:
     """How many scopes have each outcome that occurs, each counted up to a bound."""
-    parts = []
-    for outcome in ("qualified", "rejected", "research-only", "implemented", "unsupported", "incomplete"):
-        rows = (
-            select(literal(1))
-            .where(VerdictCurrent.kind == SCOPE, VerdictCurrent.outcome == outcome)
-            # In the order of the index that has them: of many rows the planner would read the table instead.
-            .order_by(VerdictCurrent.created_at.desc(), VerdictCurrent.verdict_id.desc())
-            .limit(COUNTED + 1)
-            .subquery()
-        )
-        parts.append(select(literal(outcome), select(func.count()).select_from(rows).scalar_subquery()))
     return {
-        outcome: Total(count=min(count, COUNTED), is_exact=count <= COUNTED)
-        for outcome, count in session.execute(union_all(*parts))
+        row.outcome: Total(count=min(row.number, COUNTED), is_exact=row.number <= COUNTED)
+        for row in session.execute(_OUTCOMES)
     }
 
 
@@ -248,13 +269,6 @@ def outcomes_of_images(session: Session, *, config_ids: Sequence[str]) -> dict[s
     for config_id, capability, outcome in session.execute(query):
         found[config_id or ""] = (*found.get(config_id or "", ()), f"{outcome} ({capability})")
     return found
-
-
-def images_with_configs(session: Session, *, config_ids: Sequence[str | None]) -> dict[str, Image]:
-    """The registered images of these config ids."""
-    known = [one for one in config_ids if one is not None]
-    query = select(Image).where(Image.config_id.in_(known))
-    return {image.config_id: image for image in session.scalars(query) if image.config_id} if known else {}
 
 
 def names_from_receipts(

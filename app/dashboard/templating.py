@@ -8,13 +8,16 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from app.dashboard.assets import HTMX, asset_url
 
 SHORT_DIGEST: Final = 12
-# Pictures and words that depend on their argument alone; a list of fifty images shows a thousand of them.
-_MARKS: Final = ("brand", "icon", "sign", "badge", "state_mark", "grade_mark")
+# Pictures and words that depend on their arguments alone; a list of fifty images shows a thousand of them.
+_MARKS: Final = {
+    "marks.html": ("brand", "icon", "sign", "badge", "state_mark", "grade_mark"),
+    "cells.html": ("scope_words", "deployable_cell", "warnings_cell", "gate_cells"),
+}
 _SIZES: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 _SPANS: Final = (("day", 86_400), ("h", 3_600), ("min", 60))
 
@@ -43,8 +46,8 @@ def short(digest: str | None) -> Markup | str:
     if not digest:
         return Markup('<span class="muted">not known</span>')
     if len(digest) <= SHORT_DIGEST + 4:
-        return Markup("<code>{}</code>").format(digest)
-    return Markup('<code title="{}">{}…</code>').format(digest, digest[:SHORT_DIGEST])
+        return Markup(f"<code>{escape(digest)}</code>")
+    return Markup(f'<code title="{escape(digest)}">{escape(digest[:SHORT_DIGEST])}…</code>')
 
 
 def distance(moment: datetime, *, now: datetime) -> str:
@@ -74,10 +77,9 @@ def when(context: Context, moment: datetime | None) -> Markup | str:
     """A moment relative to now, the absolute time as title."""
     if moment is None:
         return "–"
+    # Nothing of it is anybody's text, and a list has fifty.
     relative = distance(moment, now=context["now"])
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        moment.isoformat(), absolute(moment), relative
-    )
+    return Markup(f'<time datetime="{moment.isoformat()}" title="{absolute(moment)}">{relative}</time>')
 
 
 @pass_context
@@ -109,10 +111,11 @@ def _environment() -> Environment:
         "last_instant": last_instant,
     }
     environment.globals |= {"asset": asset_url, "htmx_file": HTMX, "rate": rate}
-    # Whoever imports a mark takes it from this module, which Jinja keeps.
-    marks = environment.get_template("marks.html").module
-    for name in _MARKS:
-        setattr(marks, name, lru_cache(maxsize=256)(getattr(marks, name)))
+    # Whoever imports a mark takes it from its template's module, which Jinja keeps.
+    for template, names in _MARKS.items():
+        marks = environment.get_template(template).module
+        for name in names:
+            setattr(marks, name, lru_cache(maxsize=256)(getattr(marks, name)))
     return environment
 
 

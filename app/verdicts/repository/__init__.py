@@ -116,8 +116,17 @@ def _sought(wanted: VerdictFilter) -> listing.Sought:
 def list_as_of(
     session: Session, *, wanted: VerdictFilter, until: datetime, after: Cursor | None, limit: int
 ) -> list[VerdictRow]:
-    """What was the newest at an instant, newest first."""
-    query = _as_of(wanted, until=until).options(defer(VerdictRow.document))
+    """What was the newest at an instant, newest first, without their documents."""
+    ids = ids_as_of(session, wanted=wanted, until=until, after=after, limit=limit)
+    found = many_verdicts(session, verdict_ids=ids)
+    return [found[one] for one in ids]
+
+
+def ids_as_of(
+    session: Session, *, wanted: VerdictFilter, until: datetime, after: Cursor | None, limit: int
+) -> list[UUID]:
+    """The ids of what was the newest at an instant, newest first."""
+    query = _as_of(wanted, until=until).with_only_columns(VerdictRow.id)
     if after is not None:
         query = query.where(tuple_(VerdictRow.created_at, VerdictRow.id) < (after.created_at, after.id))
     return list(session.scalars(query.limit(limit)))

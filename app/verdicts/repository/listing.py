@@ -154,12 +154,12 @@ def _count(shape: _Shape) -> TextClause:
     frequent = _FREQUENT_WORDS if shape.has_words else _FREQUENT_TERMS
     most = COUNT_WALKED if shape.has_words else 2 * 6 * COUNTED
     return text(
-        f"WITH looked_at AS (SELECT count(*) AS number FROM ({_fitting(shape, most=LOOKED_AT)}) AS some), "
+        f"WITH looked_at AS (SELECT count(*) AS number FROM ({_fitting(shape, most=LOOKED_AT)}) AS those), "
         f"walked AS (SELECT count(*) AS number FROM ({_fitting(shape, most=most)} "
-        f"AND (SELECT number FROM looked_at) >= {frequent} LIMIT {COUNTED + 1}) AS some), "
+        f"AND (SELECT number FROM looked_at) >= {frequent} LIMIT {COUNTED + 1}) AS those), "
         "found AS (SELECT count(*) AS number FROM ("
         f"SELECT FROM verdict_current WHERE {shape.limits} AND {shape.sought} "
-        f"AND (SELECT number FROM walked) <= {COUNTED} LIMIT {COUNTED + 1}) AS some) "
+        f"AND (SELECT number FROM walked) <= {COUNTED} LIMIT {COUNTED + 1}) AS those) "
         "SELECT greatest((SELECT number FROM walked), (SELECT number FROM found))"
     )
 

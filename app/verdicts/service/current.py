@@ -36,6 +36,13 @@ def newest_ids(session: Session, *, wanted: VerdictFilter, after: Cursor | None,
     return repository.newest_ids(session, wanted=wanted, after=after, limit=limit)
 
 
+def ids_of_day(
+    session: Session, *, wanted: VerdictFilter, on: date, after: Cursor | None, limit: int
+) -> list[UUID]:
+    """The ids of what was the newest at the end of a day, newest first."""
+    return repository.ids_as_of(session, wanted=wanted, until=end_of(on), after=after, limit=limit)
+
+
 def count_verdicts(session: Session, *, wanted: VerdictFilter, on: date | None) -> Total:
     """How many fit, counted up to a bound."""
     if on is None:
