@@ -113,6 +113,7 @@ CORE: Final = _e(
         _e("host_device.py", "Device over NumPy: slow, obvious, the bit-exact oracle"),
         _e("host_placement.py", "one placement in host memory: two arenas, copies in order"),
         _e("host_pool.py", "page pools in host memory"),
+        _e("transaction.py", "turns of two arenas and the account of what they placed, for every device"),
         _e("coverage.py", "whether copies follow each other and are complete, for every device"),
         _e("pool_budget.py", "the pools of a device under one budget, for every device"),
         _e("page_sets.py", "page sets handed out and how far each has come, for every device"),

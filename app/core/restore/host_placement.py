@@ -7,13 +7,12 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from app.core.errors import DeviceError
 from app.core.restore.buffers import map_pages
-from app.core.restore.coverage import Coverage
 from app.core.restore.device import Arena, ArenaState, PageSet, PlacementStats
 from app.core.restore.host_pool import PoolLayer
 from app.core.restore.kernels import scatter
 from app.core.restore.plan import CopySpan
+from app.core.restore.transaction import Transaction
 from app.core.store.snapshot import LayerSpan
 
 _ERROR_SPAN_BOUNDS = 1
@@ -91,27 +90,15 @@ class HostPlacement:
     ) -> None:
         self._pages = pages
         self._destinations = destinations
-        self._coverage = Coverage(layers, payload_bytes=payload_bytes)
-        self._arenas = arenas
+        self._transaction = Transaction(arenas, layers=layers, payload_bytes=payload_bytes)
         self._streams = streams
         self._ended = ended
-        self._open = True
-        self._source_bytes = 0
-        self._submissions = 0
         self._launches = 0
         self._error_word = 0
 
     def acquire(self, index: int, *, adopt: memoryview | None = None) -> HostArena:
         """See ``Placement.acquire``."""
-        self._require_open()
-        arena = self._arenas[index]
-        if arena.state is ArenaState.FILLING:
-            raise DeviceError(f"arena {index}", expected="free or in flight", found=arena.state)
-        if adopt is None:
-            arena.fill()
-        else:
-            arena.adopt(adopt)
-        return arena
+        return self._transaction.acquire(index, adopt=adopt)
 
     def place(
         self,
@@ -122,18 +109,7 @@ class HostPlacement:
         done: Callable[[], None] | None = None,
     ) -> None:
         """See ``Placement.place``."""
-        self._require_open()
-        taken = self._arenas[arena.index]
-        if taken.state is not ArenaState.FILLING or used_bytes > len(taken.memory):
-            raise DeviceError(
-                f"arena {arena.index}",
-                expected=f"filling, with at most {len(taken.memory)} bytes",
-                found=f"{taken.state}, with {used_bytes} bytes",
-            )
-        for span in spans:
-            self._coverage.add(span, used_bytes=used_bytes)
-        self._submissions += 1
-        self._source_bytes += used_bytes
+        taken = self._transaction.count(arena, used_bytes=used_bytes, spans=spans)
         taken.launch(
             self._streams[taken.index].submit(
                 self._run, taken.memory, used_bytes=used_bytes, spans=spans, done=done
@@ -142,25 +118,19 @@ class HostPlacement:
 
     def settle(self) -> PlacementStats:
         """See ``Placement.settle``."""
-        self._require_open()
-        self._drain()
-        self._coverage.require_complete(error_word=self._error_word)
-        self._end(settled=True)
-        return PlacementStats(
-            source_bytes=self._source_bytes,
-            slabs_submitted=self._submissions,
-            scatter_kernel_launches=self._launches,
-            slot_uploads=1,
-            destination_table_uploads=1,
-            staged_host_to_device_bytes=0,
-            device_error=self._error_word,
+        self._transaction.require_open()
+        self._transaction.drain()
+        found = self._transaction.complete(
+            launches=self._launches, staged_bytes=0, error_word=self._error_word
         )
+        self._end(settled=True)
+        return found
 
     def abort(self) -> None:
         """See ``Placement.abort``."""
-        if self._open:
+        if self._transaction.is_open:
             try:
-                self._drain()
+                self._transaction.drain()
             finally:
                 self._end(settled=False)
 
@@ -196,16 +166,6 @@ class HostPlacement:
             if done is not None:
                 done()
 
-    def _require_open(self) -> None:
-        if not self._open:
-            raise DeviceError("placement", expected="an open transaction", found="one that is over")
-
-    def _drain(self) -> None:
-        """Whatever became of the copies into one arena, those into the other are waited for too."""
-        with ExitStack() as both:
-            for arena in self._arenas:
-                both.callback(arena.settle)
-
     def _end(self, *, settled: bool) -> None:
-        self._open = False
+        self._transaction.is_open = False
         self._ended(settled)
