@@ -8,10 +8,11 @@ from typing import Final
 
 from sqlalchemy import Engine, create_engine, event, func, select
 from sqlalchemy.exc import InvalidatePoolError
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import ORMExecuteState, Session, SessionTransaction, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from app.config import Settings
+from app.db.together import send_and_commit, send_waiting
 
 _BEFORE_COMMIT: Final = "sparkgate.before_commit"
 _AFTER_COMMIT: Final = "sparkgate.after_commit"
@@ -19,7 +20,17 @@ _ALONE: Final = "sparkgate.alone"
 _IDLE_SINCE: Final = "sparkgate.idle_since"
 # A connection that rested longer is asked whether it is still one before a request relies on it.
 _TRUSTED_S: Final = 1.0
+# No statement of ours runs long enough for compiling it to pay.
+_OPTIONS: Final = "-c timezone=UTC -c jit=off"
 _CLOCK: Final = select(func.clock_timestamp())
+
+
+class _Writing(Session):
+    """What waits is no part of a savepoint that may be rolled back."""
+
+    def begin_nested(self) -> SessionTransaction:
+        send_waiting(self)
+        return super().begin_nested()
 
 
 class Database:
@@ -27,8 +38,9 @@ class Database:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._sessions = sessionmaker(engine, expire_on_commit=False, autoflush=True)
+        self._sessions = sessionmaker(engine, class_=_Writing, expire_on_commit=False, autoflush=True)
         event.listen(self._sessions, "before_commit", _refuse_early_commit)
+        event.listen(self._sessions, "do_orm_execute", _send_before_a_statement)
         snapshots = engine.execution_options(isolation_level="REPEATABLE READ")
         self._readers = sessionmaker(snapshots, expire_on_commit=False, autoflush=True)
         alone = engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -45,6 +57,7 @@ class Database:
         with self._sessions() as session, session.begin():
             yield session
             run_before_commit(session)
+            send_and_commit(session)
         run_after_commit(session)
 
     @contextmanager
@@ -99,6 +112,10 @@ def _refuse_early_commit(session: Session) -> None:
         )
 
 
+def _send_before_a_statement(state: ORMExecuteState) -> None:
+    send_waiting(state.session)
+
+
 def run_before_commit(session: Session) -> None:
     """Flush what is pending, then run and forget the collected actions, in the order they were added."""
     actions: list[Callable[[Session], None]]
@@ -147,7 +164,7 @@ def open_database(settings: Settings) -> Database:
         # The connection used last: it has its statements prepared.
         pool_use_lifo=True,
         pool_timeout=settings.pool_wait_s,
-        connect_args={"connect_timeout": 5, "application_name": "sparkgate", "options": "-c timezone=UTC"},
+        connect_args={"connect_timeout": 5, "application_name": "sparkgate", "options": _OPTIONS},
     )
     _ask_the_rested(engine)
     return Database(engine)

@@ -4,7 +4,7 @@ A trip costs as much as a small statement, and more where processes share a core
 runs. The driver's pipeline saves all but one of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 _NOTHING: Final[Mapping[str, Any]] = {}
+_WAITING: Final = "sparkgate.waiting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,15 +25,49 @@ class Question:
     given: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
 
+_COMMIT: Final = Question(sql="COMMIT")
+
+
 def ask_together(session: Session, *questions: Question) -> list[list[Any]]:
     """The rows of each question, asked in the transaction of `session`.
 
     As if asked one after the other: each sees what was committed when its turn came. After one that fails
-    the others are not run. Nothing is flushed; whoever wants that does it before.
+    the others are not run. Nothing is flushed; whoever wants that does it before. What waits
+    (`send_with_next`) goes in front.
 
     Raises:
         DBAPIError: as `Session.execute` does, without what was given, which may be secret.
     """
+    waiting: Sequence[Question] = session.info.pop(_WAITING, ())
+    answers = _asked(session, [*waiting, *questions]) if waiting or questions else []
+    return answers[len(waiting) :]
+
+
+def send_with_next(session: Session, *questions: Question) -> None:
+    """Have statements that nobody waits for sent in front of what this transaction sends next: more of these,
+    a statement of the session, a savepoint, at the latest its commit. What is wrong with one is raised there.
+
+    Only in `Database.transaction`; past the session (`session.connection()`) nobody sees them done.
+    """
+    session.info.setdefault(_WAITING, []).extend(questions)
+
+
+def send_waiting(session: Session) -> None:
+    """Send what waits, if anything does."""
+    ask_together(session)
+
+
+def send_and_commit(session: Session) -> None:
+    """Send what waits and commit, in one trip: whoever waits for our locks waits no longer than that.
+
+    Nothing is done where nothing waits: then committing is a trip of its own. What the session does to commit
+    finds it done.
+    """
+    if session.info.get(_WAITING):
+        ask_together(session, _COMMIT)
+
+
+def _asked(session: Session, questions: Sequence[Question]) -> list[list[Any]]:
     connection = session.connection()
     driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]
     cursors = [driver.cursor(row_factory=namedtuple_row) for _ in questions]

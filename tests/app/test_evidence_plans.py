@@ -15,10 +15,12 @@ from sqlalchemy.orm import Session
 
 from app.core.digest import sha256
 from app.db.migrate import upgrade
+from app.db.together import ask_together
 from app.embedded import DatabaseUrls, create_database, drop_database
 from app.models import VerdictCurrent
 from app.receipts import repository as receipts
 from app.receipts.repository import ReceiptFilter
+from app.receipts.service import related
 from app.verdicts import repository as verdicts
 from app.verdicts.repository import VerdictFilter, composing
 from app.verdicts.repository.listing import COUNT_WALKED, WALKED
@@ -168,19 +170,19 @@ def test_what_judging_asks(filled: Engine) -> None:
     own = str(sha256(b"r1540"))
 
     def asked(session: Session) -> None:
-        assert len(receipts.under_keys(session, keys=[image])) == PER_IMAGE
-        every = receipts.every_under_keys(session, keys=[image, "place:r\np7"])
+        assert len(receipts.under_keys(session, keys=[image])[image]) == PER_IMAGE
+        every = related.every_by_key(session, keys=[image, "place:r\np7"])
         assert [len(every[image]), len(every["place:r\np7"])] == [PER_IMAGE, 1]
         assert receipts.under_keys(session, keys=["failure:nobody", "withdrawn-release:r1"]) == {}
-        assert len(receipts.around(session, keys=[image], images=[IMAGE])[0]) == PER_IMAGE
+        assert len(related.around(session, keys=[image], images=[IMAGE]).under[image]) == PER_IMAGE
         receipts.places_of(session, digests=[own])
-        receipts.with_two_values(session, axes=[(IMAGE, "commit")])
-        composing.currents_of_receipts(session, digests=[own])
+        ask_together(session, composing.currents_question([own]))
         verdicts.verdicts_of_receipt(session, sha256=own)
         verdicts.scopes_of_image(session, image_config_id=IMAGE, limit=500)
         verdicts.declarations_about(session, sha256=own)
         scope = (str(sha256(b"s77")), "restore")
-        _, cases = composing.scopes_now(session, scopes=[scope], keys=[str(sha256(b"kscope1540"))])
+        now = composing.now_question(scopes=[scope], keys=[str(sha256(b"kscope1540"))])
+        _, cases = composing.now(ask_together(session, now)[0])
         assert len(cases) == PER_IMAGE
         composing.superseded_cases(session, scopes=[scope])
         verdicts.deployable_scopes(session, image_config_id=IMAGE, tp="4", dcp="1")

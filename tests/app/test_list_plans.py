@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
+import psycopg
 import pytest
-from sqlalchemy import Engine, create_engine, event, select, text
+from sqlalchemy import Engine, create_engine, select, text
 from sqlalchemy.orm import Session
 
 from app.db.migrate import upgrade
@@ -52,23 +54,22 @@ def filled(postgres_server: DatabaseUrls, worker_id: str) -> Iterator[Engine]:
 
 
 @contextmanager
-def statements(engine: Engine) -> Iterator[list[tuple[str, Any]]]:
-    """What is executed meanwhile."""
+def statements() -> Iterator[list[tuple[str, Any]]]:
+    """What the driver executes meanwhile, whoever asks it."""
     seen: list[tuple[str, Any]] = []
+    execute = psycopg.Cursor.execute
 
-    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+    def note(cursor: Any, statement: Any, parameters: Any = None, **rest: Any) -> Any:
         seen.append((statement, parameters))
+        return execute(cursor, statement, parameters, **rest)
 
-    event.listen(engine, "before_cursor_execute", note)
-    try:
+    with patch.object(psycopg.Cursor, "execute", note):
         yield seen
-    finally:
-        event.remove(engine, "before_cursor_execute", note)
 
 
 def rows_read(engine: Engine, ask: Ask) -> int:
     """The most rows that one node of one of the plans takes from a table or an index."""
-    with statements(engine) as seen, Session(engine) as session:
+    with statements() as seen, Session(engine) as session:
         ask(session)
     assert seen, "expected a statement"
     most = 0

@@ -8,8 +8,8 @@ from sqlalchemy import text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
 
 from app.config import Settings
-from app.db.session import Database, open_database
-from app.db.together import Question, ask_together
+from app.db.session import Database, after_commit, open_database
+from app.db.together import Question, ask_together, send_with_next
 
 ADD = (
     "INSERT INTO layout (sha256, document, group_count, layer_count, created_by)"
@@ -100,3 +100,36 @@ def test_a_connection_that_dies_on_the_way_is_thrown_away(database: Database) ->
     assert caught.value.connection_invalidated
     with database.transaction() as session:
         assert ask_together(session, COUNT)[0][0].found == 0
+
+
+def test_what_waits_goes_in_front_of_the_next(database: Database) -> None:
+    with database.transaction() as session:
+        send_with_next(session, layout("a"), layout("b"))
+        assert ask_together(session, COUNT)[0][0].found == 2
+        send_with_next(session, layout("c"))
+        assert session.execute(text("SELECT count(*) FROM layout")).scalar_one() == 3
+        send_with_next(session, layout("d"))
+        savepoint = session.begin_nested()
+        ask_together(session, layout("e"))
+        savepoint.rollback()
+        send_with_next(session, layout("f"))
+    with database.reading() as session:
+        assert ask_together(session, COUNT)[0][0].found == 5
+
+
+def test_what_waits_is_committed_with_the_rest_or_nothing_is(database: Database) -> None:
+    told: list[str] = []
+    with pytest.raises(IntegrityError), database.transaction() as session:  # noqa: PT012
+        ask_together(session, layout("a"))
+        after_commit(session, lambda: told.append("committed"))
+        send_with_next(session, layout("b"), layout("a"))
+    with database.transaction() as session:
+        assert ask_together(session, COUNT)[0][0].found == 0
+        after_commit(session, lambda: told.append("committed"))
+        send_with_next(session, layout("b"))
+    assert told == ["committed"]
+    with pytest.raises(ZeroDivisionError), database.transaction() as session:  # noqa: PT012
+        send_with_next(session, layout("c"))
+        1 / 0  # noqa: B018
+    with database.reading() as session:
+        assert ask_together(session, COUNT)[0][0].found == 1

@@ -3,7 +3,6 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Final
 
 from app.core.canonical_json import JsonObject, JsonValue
@@ -50,7 +49,7 @@ def composed_document(composed: Composed, receipts: Sequence[Receipt]) -> JsonOb
         "deployable": composed.deployable,
         "deployable_reason": composed.deployable_reason,
         "evidence_grade": composed.evidence_grade.value if composed.evidence_grade else None,
-        "scope": {**asdict(composed.scope), "digest": str(composed.scope.digest())},
+        "scope": {**composed.scope.axes(), "digest": str(composed.scope.digest())},
         "gates": gates,
         "findings": findings,
         "established": list(composed.established),

@@ -4,7 +4,7 @@ Made by the server when it judges, and made again by whoever checks a bundle: th
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from app.core.canonical_json import (
@@ -270,7 +270,7 @@ def _draft(
 
 
 def _axes(scope: ScopeKey) -> dict[str, JsonValue]:
-    return {axis: index_text(text) for axis, text in asdict(scope).items() if axis != "image"}
+    return {axis: index_text(text) for axis, text in scope.axes().items() if axis != "image"}
 
 
 def _codes(names: Iterable[str]) -> list[JsonValue]:

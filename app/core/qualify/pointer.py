@@ -7,14 +7,17 @@ in document order.
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from app.core.canonical_json import ExactValue
 
 
 def step(name: str | int) -> str:
     """One escaped step, with its slash."""
-    return "/" + str(name).replace("~", "~0").replace("/", "~1")
+    text = str(name)
+    if "~" in text or "/" in text:
+        text = text.replace("~", "~0").replace("/", "~1")
+    return "/" + text
 
 
 def last_step(pointer: str) -> str:
@@ -37,20 +40,26 @@ def under(base: str, pattern: str) -> str:
 
 def matches(value: ExactValue, pattern: str) -> Iterator[tuple[str, ExactValue]]:
     """Every place of ``value`` the pattern fits, with its pointer."""
-    if "*" in pattern or "|" in pattern:
-        yield from _walk(value, tuple(pattern.split("/")[1:]), at="")
-        return
-    for name in pattern.split("/")[1:]:
+    steps, is_pattern = _steps(pattern)
+    if is_pattern:
+        return _walk(value, steps, at="")
+    for name in steps:
         if isinstance(value, dict):
             key = name if name in value else _unescaped(name)
             if key not in value:
-                return
+                return iter(())
             value = value[key]
         elif isinstance(value, list) and _is_index(name) and int(name) < len(value):
             value = value[int(name)]
         else:
-            return
-    yield pattern, value
+            return iter(())
+    return iter(((pattern, value),))
+
+
+# Those of the table, below the few dozen places that documents have; bounded, since documents name places.
+@lru_cache(maxsize=8192)
+def _steps(pattern: str) -> tuple[tuple[str, ...], bool]:
+    return tuple(pattern.split("/")[1:]), _is_pattern(pattern)
 
 
 def _walk(value: ExactValue, steps: tuple[str, ...], *, at: str) -> Iterator[tuple[str, ExactValue]]:

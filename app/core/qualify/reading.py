@@ -36,8 +36,9 @@ class Place:
     def at(self, pattern: str) -> str:
         """The absolute pattern for one that may be relative or climb."""
         base = self.base
-        while pattern.startswith("../") or pattern == "..":
-            base, pattern = parent(base), pattern[3:]
+        if pattern.startswith(".."):
+            while pattern.startswith("../") or pattern == "..":
+                base, pattern = parent(base), pattern[3:]
         return under(base, pattern)
 
     def places(self, pattern: str) -> Iterator["Place"]:
@@ -59,11 +60,12 @@ class Place:
         if not patterns:
             return UNMAPPED
         gap: Missing | None = None
-        for pointer, value in self.values(patterns):
-            fact = taken(value, form, pointer=pointer, basis=basis)
-            if isinstance(fact, Found):
-                return fact
-            gap = gap or fact
+        for pattern in patterns:
+            for pointer, value in matches(self.document, self.at(pattern)):
+                fact = taken(value, form, pointer=pointer, basis=basis)
+                if isinstance(fact, Found):
+                    return fact
+                gap = gap or fact
         return gap or Missing(gap=Gap.ABSENT, pointer=self.at(patterns[0]))
 
     def facts(

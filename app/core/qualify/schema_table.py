@@ -8,7 +8,7 @@ it has.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pkgutil import get_data
 
@@ -20,27 +20,39 @@ from app.core.qualify.pointer import under
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One object of a table."""
+    """One object of a table. What was read of it once is kept: every document asks the same hundreds of
+    times."""
 
     members: Mapping[str, JsonValue]
+    _paths: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _parts: dict[str, "Spec"] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _lists: dict[str, tuple["Spec", ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def paths(self, name: str) -> tuple[str, ...]:
         """Patterns under ``name``: one string or a list of strings."""
-        value = self.members.get(name)
-        if isinstance(value, str):
-            return (value,)
-        return tuple(path for path in value if isinstance(path, str)) if isinstance(value, list) else ()
+        paths = self._paths.get(name)
+        if paths is None:
+            value = self.members.get(name, [])
+            every = value if isinstance(value, list) else [value]
+            paths = self._paths[name] = tuple(path for path in every if isinstance(path, str))
+        return paths
 
     def part(self, name: str) -> "Spec":
         """The object under ``name``; an empty one if there is none."""
-        value = self.members.get(name)
-        return Spec(value if isinstance(value, dict) else {})
+        part = self._parts.get(name)
+        if part is None:
+            value = self.members.get(name)
+            part = self._parts[name] = Spec(value if isinstance(value, dict) else {})
+        return part
 
     def parts(self, name: str) -> tuple["Spec", ...]:
         """The objects under ``name``: one object or a list of them."""
-        value = self.members.get(name, [])
-        every = value if isinstance(value, list) else [value]
-        return tuple(Spec(part) for part in every if isinstance(part, dict))
+        parts = self._lists.get(name)
+        if parts is None:
+            value = self.members.get(name, [])
+            every = value if isinstance(value, list) else [value]
+            parts = self._lists[name] = tuple(Spec(part) for part in every if isinstance(part, dict))
+        return parts
 
     def text(self, name: str, default: str = "") -> str:
         """The string under ``name``."""

@@ -4,7 +4,8 @@ Image, source, model target and draft, TP, DCP, publication schema, manifest sch
 one key to another; an axis nobody recorded is an axis of its own and equals no recorded one.
 """
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
+from typing import Final
 
 from app.core.canonical_json import encode_canonical
 from app.core.digest import Digest, sha256
@@ -27,13 +28,18 @@ class ScopeKey:
 
     def digest(self) -> Digest:
         """SHA-256 of the canonical form: the key of every row about this scope."""
-        return sha256(encode_canonical(asdict(self)))
+        return sha256(encode_canonical({**self.axes()}))
+
+    def axes(self) -> dict[str, str]:
+        """The axes by name, in their order."""
+        return {name: getattr(self, name) for name in _AXES}
 
     def differences(self, other: "ScopeKey") -> tuple[str, ...]:
         """Names of the axes in which the two differ, in the order of the key."""
-        return tuple(
-            axis.name for axis in fields(self) if getattr(self, axis.name) != getattr(other, axis.name)
-        )
+        return tuple(name for name in _AXES if getattr(self, name) != getattr(other, name))
+
+
+_AXES: Final = tuple(axis.name for axis in fields(ScopeKey))
 
 
 def scope_of(subject: Subject) -> ScopeKey:

@@ -221,7 +221,7 @@ def _gates(judged: Judged) -> tuple[GateResult, ...]:
         *counter_gates(judged),
         admission_gate(judged),
     )
-    return tuple(replace(one, needed=one.gate in needed) for one in every)
+    return tuple(replace(one, needed=True) if one.gate in needed else one for one in every)
 
 
 def _decide(

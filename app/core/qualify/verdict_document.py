@@ -1,7 +1,5 @@
 """A verdict as a JSON object: for the command line, the API, the ledger and a replay (evidence-model §14)."""
 
-from dataclasses import asdict
-
 from app.core.canonical_json import JsonObject, JsonValue, decode_canonical
 from app.core.errors import FormatError
 from app.core.qualify.codes import CODES
@@ -27,7 +25,7 @@ def verdict_document(verdict: Verdict) -> JsonObject:
         "deployable_reason": verdict.deployable_reason,
         "evidence_grade": verdict.evidence_grade.value if verdict.evidence_grade else None,
         "declared": verdict.declared.value if verdict.declared else None,
-        "scope": {**asdict(verdict.scope), "digest": str(verdict.scope.digest())},
+        "scope": {**verdict.scope.axes(), "digest": str(verdict.scope.digest())},
         "gates": gates,
         "findings": findings,
         "established": list(verdict.established),

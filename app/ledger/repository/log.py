@@ -10,13 +10,27 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_leave
 from sqlalchemy.orm import Session
 
 from app.core.ledger.merkle import Node
-from app.db.together import Question, ask_together
+from app.db.together import Question, ask_together, send_with_next
 from app.ledger.repository.rows import microseconds
 from app.models import LedgerCheckpoint, LedgerLeaf, LedgerNode
 
 _LOCK: Final = 0x53504C47
 _STREAMED: Final = 200
 _HIGHEST: Final = 61
+# So many leaves after the time of a row are looked through before many more are.
+_NEAR: Final = 64
+_SIZE: Final = text("SELECT coalesce(max(index) + 1, 0) FROM ledger_leaf")
+_MENTIONING: Final = text(
+    "SELECT index, document FROM ledger_leaf WHERE index >= :start AND index < :stop "
+    "AND position(CAST(:text AS bytea) IN document) > 0 ORDER BY index"
+)
+_BISECTED: Final = text(
+    "WITH RECURSIVE part (low, high) AS (SELECT CAST(0 AS bigint), CAST(:size AS bigint) UNION ALL "
+    "SELECT CASE WHEN leaf.created_at < :at THEN leaf.index + 1 ELSE low END, "
+    "CASE WHEN leaf.created_at < :at THEN high ELSE leaf.index END "
+    "FROM part JOIN ledger_leaf AS leaf ON leaf.index = (low + high) / 2 WHERE low < high"
+    ") SELECT low, high FROM part ORDER BY high - low LIMIT 1"
+)
 
 _WAIT: Final = Question(sql=f"SELECT pg_advisory_xact_lock({_LOCK})")
 # The newest leaf, and the nodes of the right edge above it: one look-up by primary key each.
@@ -68,21 +82,21 @@ def ask_and_lock(session: Session, *questions: Question) -> tuple[list[list[Any]
 
 
 # Leaves and the subtrees they complete in one statement: everybody waits until it is done.
-_ADD: Final = text(
-    """
+_ADD: Final = """
     WITH leaves AS (
       INSERT INTO ledger_leaf (index, kind, document, leaf_hash, created_at)
-      SELECT * FROM unnest(CAST(:indexes AS bigint[]), CAST(:kinds AS text[]), CAST(:documents AS bytea[]),
-                           CAST(:leaf_hashes AS text[]), CAST(:instants AS timestamptz[]))
+      SELECT * FROM unnest(CAST(%(indexes)s AS bigint[]), CAST(%(kinds)s AS text[]),
+                           CAST(%(documents)b AS bytea[]), CAST(%(leaf_hashes)s AS text[]),
+                           CAST(%(instants)s AS timestamptz[]))
     )
     INSERT INTO ledger_node (level, position, hash)
-    SELECT * FROM unnest(CAST(:levels AS bigint[]), CAST(:positions AS bigint[]), CAST(:hashes AS text[]))
-    """
-)
+    SELECT * FROM unnest(CAST(%(levels)s AS bigint[]), CAST(%(positions)s AS bigint[]),
+                         CAST(%(hashes)s AS text[]))
+"""
 
 
 def add(session: Session, *, leaves: Sequence[NewLeaf], nodes: Sequence[tuple[Node, bytes]]) -> None:
-    """Write leaves and the subtrees they complete."""
+    """Write leaves and the subtrees they complete, in the trip that commits."""
     given: dict[str, Any] = {
         "indexes": [leaf.index for leaf in leaves],
         "kinds": [leaf.kind for leaf in leaves],
@@ -93,12 +107,12 @@ def add(session: Session, *, leaves: Sequence[NewLeaf], nodes: Sequence[tuple[No
         "positions": [node.position for node, _ in nodes],
         "hashes": [hashed.hex() for _, hashed in nodes],
     }
-    session.execute(_ADD, given)
+    send_with_next(session, Question(sql=_ADD, given=given))
 
 
 def size(session: Session) -> int:
     """The number of leaves."""
-    return int(session.execute(select(func.coalesce(func.max(LedgerLeaf.index) + 1, 0))).scalar_one())
+    return int(session.execute(_SIZE).scalar_one())
 
 
 def hashes(session: Session, *, nodes: Sequence[Node]) -> dict[Node, bytes]:
@@ -132,16 +146,24 @@ def entry(session: Session, *, index: int) -> LedgerLeaf | None:
     return session.get(LedgerLeaf, index)
 
 
-def written_at(session: Session, *, index: int) -> datetime | None:
-    """When a leaf was written, by the database's clock."""
-    return session.scalars(select(LedgerLeaf.created_at).where(LedgerLeaf.index == index)).one_or_none()
+def bisected(session: Session, *, at: datetime, size: int) -> tuple[int, int]:
+    """The first of the log's first `size` leaves that is written at `at` or later, by halves: where they end,
+    low and high; both are the same unless the leaf between them is not there."""
+    found = session.execute(_BISECTED, {"at": at, "size": size}).one()
+    return found.low, found.high
 
 
-def mentioning(session: Session, *, text: str, start: int) -> Iterator[tuple[int, bytes]]:
-    """Index and bytes of the leaves from `start` on that hold a text, in their order, in bounded memory."""
-    held = func.position(literal(text.encode()).op("IN")(LedgerLeaf.document)) > 0
-    query = select(LedgerLeaf.index, LedgerLeaf.document).where(LedgerLeaf.index >= start, held)
-    yield from _streamed(session, query.order_by(LedgerLeaf.index))
+def mentioning(session: Session, *, text: str, start: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """Index and bytes of the leaves from `start` up to `size` that hold a text, in their order, in bounded
+    memory.
+
+    Near ones are looked for first: what a row is kept by stands mostly there, and none need read the rest.
+    """
+    most = _NEAR
+    while start < size:
+        given = {"text": text.encode(), "start": start, "stop": min(start + most, size)}
+        yield from _streamed(session, _MENTIONING, given)
+        start, most = start + most, most * _NEAR
 
 
 def checkpoint(session: Session, *, size: int) -> LedgerCheckpoint | None:
@@ -222,9 +244,11 @@ def stream_checkpoints(session: Session) -> Generator[StoredCheckpoint, None, No
         yield StoredCheckpoint(size=found, root=root, note=note)
 
 
-def _streamed(session: Session, query: Executable) -> Generator[Any, None, None]:
+def _streamed(
+    session: Session, query: Executable, given: Mapping[str, Any] | None = None
+) -> Generator[Any, None, None]:
     """Rows from a cursor of the server's, which is closed with the iterator."""
-    with session.execute(query.execution_options(yield_per=_STREAMED)) as rows:
+    with session.execute(query.execution_options(yield_per=_STREAMED), given) as rows:
         yield from rows
 
 

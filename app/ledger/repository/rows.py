@@ -39,6 +39,7 @@ from app.models import Base
 
 _STREAMED: Final = 500
 _MICROSECONDS: Final = 1_000_000
+_FEW: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,11 @@ class DigestQuestion:
                 self._owned.update(dict.fromkeys((view, owner) for owner in owners))
                 if identities:
                     self._firsts.setdefault(view, []).extend(identity[0] for identity in identities)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether many rows are asked for, or all of an owner, who may have many."""
+        return bool(self._owned) or sum(map(len, self._firsts.values())) > _FEW
 
     @property
     def questions(self) -> list[Question]:

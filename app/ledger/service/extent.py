@@ -1,6 +1,5 @@
 """Where in the log something stands: the first leaf of an instant, the leaf that keeps a row."""
 
-from bisect import bisect_left
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -21,14 +20,10 @@ def first_from(session: Session, *, at: datetime, size: int) -> int:
 
     Leaves take the database's time while they hold the log's lock, so times and indices have one order.
     """
-    return bisect_left(range(size), at, key=lambda index: _written_at(session, index=index))
-
-
-def _written_at(session: Session, *, index: int) -> datetime:
-    at = log.written_at(session, index=index)
-    if at is None:
-        raise NotFound(f"ledger entry {index}: expected one within the log, found none")
-    return at
+    low, high = log.bisected(session, at=at, size=size)
+    if low < high:
+        raise NotFound(f"ledger entry {(low + high) // 2}: expected one within the log, found none")
+    return low
 
 
 def leaf_of(session: Session, *, view: str, key: str, since: datetime) -> int | None:
@@ -37,8 +32,9 @@ def leaf_of(session: Session, *, view: str, key: str, since: datetime) -> int | 
     Args:
         since: when the row was written, by the database's clock: its leaf is not older.
     """
-    start = first_from(session, at=since, size=log.size(session))
-    for index, document in log.mentioning(session, text=key, start=start):
+    size = log.size(session)
+    start = first_from(session, at=since, size=size)
+    for index, document in log.mentioning(session, text=key, start=start, size=size):
         try:
             leaf = parse_leaf(document, subject=f"ledger entry {index}")
         except CoreError:

@@ -11,6 +11,7 @@ from app.core.canonical_json import JsonObject
 from app.core.ledger.leaf import Leaf, encode_leaf
 from app.core.ledger.merkle import Frontier, leaf_hash, right_edge
 from app.db.session import before_commit
+from app.db.together import ask_together
 from app.ledger.repository import log
 from app.ledger.repository.rows import AllOf, DigestQuestion, RowKey
 from app.ledger.repository.views import VIEWS
@@ -82,8 +83,14 @@ def all_of(owner: UUID) -> AllOf:
 def _append(session: Session) -> None:
     pending: list[_Pending] = session.info.pop(_PENDING)
     wanted = DigestQuestion(one.rows for one in pending)
-    answers, edge = log.ask_and_lock(session, *wanted.questions)
-    digests = wanted.answered(row for rows in answers for row in rows)
+    if wanted.is_long:
+        # Many rows take longer to digest than a trip, and everybody waits for whoever holds the lock.
+        answers = ask_together(session, *wanted.questions)
+        digests = wanted.answered(row for rows in answers for row in rows)
+        _, edge = log.ask_and_lock(session)
+    else:
+        answers, edge = log.ask_and_lock(session, *wanted.questions)
+        digests = wanted.answered(row for rows in answers for row in rows)
     frontier = Frontier(size=edge.size, hashes=[edge.hashes[node.level] for node in right_edge(edge.size)])
     leaves, nodes = [], []
     for one, rows in zip(pending, digests, strict=True):

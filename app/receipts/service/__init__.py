@@ -7,7 +7,7 @@ reading     one receipt, lists
 """
 
 from app.receipts.repository import KeptPlace, ReceiptFilter
-from app.receipts.service.append import Appended, Origin, Submission, append_receipts
+from app.receipts.service.append import Appended, Origin, Submission, append_and_ask, append_receipts
 from app.receipts.service.reading import (
     count_receipts,
     documents,
@@ -25,6 +25,7 @@ __all__ = [
     "Origin",
     "ReceiptFilter",
     "Submission",
+    "append_and_ask",
     "append_receipts",
     "count_receipts",
     "documents",

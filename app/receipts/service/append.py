@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -16,10 +17,11 @@ from app.core.qualify.keys import (
     receipt_columns,
     receipt_keys,
 )
+from app.db.together import Question, ask_together
 from app.ledger import service as ledger
 from app.receipts import repository
 from app.receipts.repository import Kept, KeptPlace
-from app.receipts.service.locks import lock_subjects
+from app.receipts.service.locks import subject_locks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +51,14 @@ class Appended:
         created: the bytes are new.
         place: where they stood, if they are new there.
         new_axes: axes on which their image got a value it did not have.
+        is_second: on one of these the image has another value.
     """
 
     facts: DocumentFacts
     created: bool
     place: KeptPlace | None
     new_axes: tuple[str, ...]
+    is_second: bool
     keys: tuple[str, ...]
 
     @property
@@ -66,22 +70,32 @@ class Appended:
 def append_receipts(session: Session, *, submissions: Sequence[Submission], by: str) -> list[Appended]:
     """Keep documents under their SHA-256; the same bytes again are the same row. Holds the locks of what they
     speak about."""
+    every, _ = append_and_ask(session, submissions=submissions, by=by, questions=())
+    return every
+
+
+def append_and_ask(
+    session: Session, *, submissions: Sequence[Submission], by: str, questions: Sequence[Question]
+) -> tuple[list[Appended], list[list[Any]]]:
+    """The same, and in the same trip what is asked once they are kept, with the answers."""
     keys = [receipt_keys(one.facts) for one in submissions]
     placed_keys = [_place_keys(one) for one in submissions]
-    lock_subjects(
-        session,
+    locks = subject_locks(
         digests=[one.facts.sha256 for one in submissions],
         keys=[key for many in (*keys, *placed_keys) for key in many],
     )
-    kept = repository.keep(
-        session,
-        rows=[_columns(one, keys=under) for one, under in zip(submissions, placed_keys, strict=True)],
-        documents=[one.raw for one in submissions],
-        by=by,
-    )
+    rows = [_columns(one, keys=under) for one, under in zip(submissions, placed_keys, strict=True)]
+    keeping = repository.keep_question(rows=rows, documents=[one.raw for one in submissions], by=by)
+    answers = ask_together(session, *locks, keeping, *questions)[len(locks) :]
+    kept = repository.kept(answers[0])
     if kept:
         _record(session, kept=kept, by=by)
-    return _appended(submissions, kept, keys=keys, placed_keys=placed_keys)
+    return _appended(submissions, kept, keys=keys, placed_keys=placed_keys), answers[1:]
+
+
+def all_keys(one: Submission) -> list[str]:
+    """Everything a document will be found under, if it is new and so is its place."""
+    return [*receipt_keys(one.facts), *_place_keys(one)]
 
 
 def _place_keys(one: Submission) -> list[str]:
@@ -130,6 +144,7 @@ def _appended(
     created = {one.sha256 for one in kept if one.view == "receipt"}
     places = {_where(one.place): one.place for one in kept if one.place is not None}
     axes: dict[str, list[str]] = {}
+    second = {one.sha256 for one in kept if one.is_second}
     for one in kept:
         if one.axis is not None:
             axes.setdefault(one.sha256, []).append(one.axis)
@@ -147,6 +162,7 @@ def _appended(
                 created=is_created,
                 place=place,
                 new_axes=tuple(axes.get(digest, ())) if is_created else (),
+                is_second=is_created and digest in second,
                 keys=(*(said if is_created else ()), *(under if place is not None else ())),
             )
         )

@@ -12,6 +12,7 @@ from typing import Final
 from sqlalchemy.orm import Session
 
 from app.core.digest import sha256
+from app.db.together import Question, ask_together
 from app.receipts import repository
 
 
@@ -50,6 +51,11 @@ _SUBJECTS: Final = {
 
 def lock_subjects(session: Session, *, digests: Iterable[str], keys: Iterable[str]) -> None:
     """Hold these receipts' digests and everything that receipts with these keys speak about."""
+    ask_together(session, *subject_locks(digests=digests, keys=keys))
+
+
+def subject_locks(*, digests: Iterable[str], keys: Iterable[str]) -> list[Question]:
+    """The same as what is to be asked, at most one."""
     wanted = {f"receipt:{digest}": False for digest in digests}
     for key in keys:
         role, _, value = key.partition(":")
@@ -57,31 +63,35 @@ def lock_subjects(session: Session, *, digests: Iterable[str], keys: Iterable[st
             what, shared = _SUBJECTS[role]
             name = f"{what}:{value}"
             wanted[name] = shared and wanted.get(name, True)
-    _lock(session, stage=Stage.SUBJECT, wanted=wanted)
+    return _locks(stage=Stage.SUBJECT, wanted=wanted)
 
 
 def lock_receipts(session: Session, *, digests: Iterable[str]) -> None:
     """Hold the receipts whose verdicts are about to be made; one that this transaction has written is nobody
     else's yet, and needs none."""
-    _lock(session, stage=Stage.RECEIPT, wanted=dict.fromkeys(digests, False))
+    ask_together(session, *receipt_locks(digests=digests))
 
 
-def lock_scopes(session: Session, *, scopes: Iterable[tuple[str, str]]) -> None:
-    """Hold scopes (digest, capability) whose verdicts are about to be made."""
-    _lock(session, stage=Stage.SCOPE, wanted=dict.fromkeys((":".join(one) for one in scopes), False))
+def receipt_locks(*, digests: Iterable[str]) -> list[Question]:
+    """The same as what is to be asked, at most one."""
+    return _locks(stage=Stage.RECEIPT, wanted=dict.fromkeys(digests, False))
 
 
-def _lock(session: Session, *, stage: Stage, wanted: dict[str, bool]) -> None:
+def scope_locks(*, scopes: Iterable[tuple[str, str]]) -> list[Question]:
+    """What is to be asked to hold scopes (digest, capability) whose verdicts are about to be made."""
+    return _locks(stage=Stage.SCOPE, wanted=dict.fromkeys((":".join(one) for one in scopes), False))
+
+
+def _locks(*, stage: Stage, wanted: dict[str, bool]) -> list[Question]:
     if not wanted:
-        return
+        return []
     if len(wanted) > MOST_LOCKS:
-        repository.lock(session, stage=stage, names=[(_WHOLE_STAGE, False)])
-        return
+        return [repository.lock_question(stage=stage, names=[(_WHOLE_STAGE, False)])]
     named: dict[int, bool] = {}
     for name, shared in wanted.items():
         number = _number(name)
         named[number] = shared and named.get(number, True)
-    repository.lock(session, stage=stage, names=[(_WHOLE_STAGE, True), *sorted(named.items())])
+    return [repository.lock_question(stage=stage, names=[(_WHOLE_STAGE, True), *sorted(named.items())])]
 
 
 def _number(name: str) -> int:

@@ -1,30 +1,79 @@
 """Receipts that bear on each other, found by their keys (`app/core/qualify/keys.py`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
+from app.db.together import Question, ask_together
 from app.receipts import repository
 from app.receipts.repository import KeptPlace
 
 
-def around(
-    session: Session, *, keys: Sequence[str], images: Sequence[str]
-) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What was asked beforehand, in the trip in which documents were kept.
+
+    Attributes:
+        under: key → receipts that carry it, in the order of their digests.
+        said: image → receipts that were first to give it a value on an axis of its identity.
+        places: where the first few of these stood.
+        every: key → every receipt that carries it.
+    """
+
+    under: Mapping[str, list[str]]
+    said: Mapping[str, list[str]]
+    places: Mapping[str, list[KeptPlace]]
+    every: Mapping[str, set[str]]
+
+
+NOTHING_TOLD: Final = Told(under={}, said={}, places={}, every={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beforehand:
+    """What will be asked of receipts that are about to be kept, if all of them are new."""
+
+    keys: Sequence[str]
+    images: Sequence[str]
+    concerned: Sequence[str]
+
+    @property
+    def questions(self) -> list[Question]:
+        """To be asked once they are kept, and answered to `told`."""
+        return [
+            repository.near_question(keys=self.keys, images=self.images),
+            *([repository.every_question(keys=self.concerned)] if self.concerned else []),
+        ]
+
+    def told(self, answers: Sequence[Sequence[Any]]) -> Told:
+        """The answers to the questions."""
+        near = repository.near(answers[0])
+        every = repository.every_under(answers[1]) if self.concerned else {}
+        return Told(
+            under=_in_order(near.under, self.keys),
+            said=_first(near.said, self.images),
+            places=near.places,
+            every={key: every.get(key, set()) for key in self.concerned},
+        )
+
+
+def around(session: Session, *, keys: Sequence[str], images: Sequence[str]) -> Told:
     """Receipts under these keys, by key and in the order of their digests, and those that were first to give
     one of these images a value on an axis of its identity, by image: in one question."""
     if not keys and not images:
-        return {}, {}
-    found, said = repository.around(session, keys=keys, images=images)
-    return _by_key(found), {image: list(dict.fromkeys(digests)) for image, digests in said.items()}
+        return NOTHING_TOLD
+    asked = Beforehand(keys=keys, images=images, concerned=())
+    return asked.told(ask_together(session, *asked.questions))
 
 
-def _by_key(found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    per_key: dict[str, list[str]] = {}
-    for sha256, carried in sorted(found.items()):
-        for key in set(carried):
-            per_key.setdefault(key, []).append(sha256)
-    return per_key
+def _in_order(found: Mapping[str, Iterable[str]], keys: Sequence[str]) -> dict[str, list[str]]:
+    return {key: sorted(found.get(key, ())) for key in keys}
+
+
+def _first(said: Mapping[str, Sequence[str]], images: Sequence[str]) -> dict[str, list[str]]:
+    return {image: list(dict.fromkeys(said.get(image, ()))) for image in images}
 
 
 def places_of(session: Session, *, digests: Sequence[str]) -> dict[str, list[KeptPlace]]:
@@ -37,8 +86,8 @@ def places_of(session: Session, *, digests: Sequence[str]) -> dict[str, list[Kep
 
 def by_key(session: Session, *, keys: Sequence[str], most: int) -> set[str]:
     """Receipts that carry one of the keys: of each key the first `most` by digest."""
-    per_key = _by_key(repository.under_keys(session, keys=keys))
-    return {sha256 for found in per_key.values() for sha256 in found[:most]}
+    found = repository.under_keys(session, keys=keys)
+    return {sha256 for digests in found.values() for sha256 in sorted(digests)[:most]}
 
 
 def stored_among(session: Session, *, digests: Sequence[str]) -> set[str]:
@@ -48,18 +97,17 @@ def stored_among(session: Session, *, digests: Sequence[str]) -> set[str]:
 
 def every_by_key(session: Session, *, keys: Iterable[str]) -> dict[str, set[str]]:
     """Every receipt that carries one of the keys, by key."""
-    return repository.every_under_keys(session, keys=sorted(set(keys)))
+    wanted = sorted(set(keys))
+    if not wanted:
+        return {}
+    (found,) = ask_together(session, repository.every_question(keys=wanted))
+    every = repository.every_under(found)
+    return {key: every.get(key, set()) for key in wanted}
 
 
 def carried(session: Session, *, keys: Sequence[str]) -> set[str]:
     """Those of the keys that any receipt carries."""
-    return {key for found in repository.under_keys(session, keys=keys).values() for key in found}
-
-
-def with_two_values(session: Session, *, axes: Iterable[tuple[str, str]]) -> set[str]:
-    """Those of the images that were given more than one value on one of these axes (image, axis)."""
-    wanted = sorted(set(axes))
-    return repository.with_two_values(session, axes=wanted) if wanted else set()
+    return set(repository.under_keys(session, keys=keys))
 
 
 def keys_of(session: Session, *, digests: Iterable[str]) -> dict[str, list[str]]:

@@ -15,9 +15,11 @@ from app.core.qualify.facts import Capability
 from app.core.qualify.ruleset import ruleset_version
 from app.core.qualify.values import Basis
 from app.core.qualify.verdict import Verdict
+from app.db.together import Question, ask_together, send_with_next
 from app.ledger import service as ledger
 from app.receipts.service import Appended
-from app.receipts.service.locks import lock_receipts, lock_scopes
+from app.receipts.service.locks import receipt_locks, scope_locks
+from app.receipts.service.related import NOTHING_TOLD, Told
 from app.verdicts.repository import composing
 from app.verdicts.repository.composing import Newest, StandingCase
 from app.verdicts.service import rows
@@ -47,21 +49,22 @@ def judge_receipts(
     grade: Basis,
     causes: Mapping[str, Cause] = MappingProxyType({}),
     new: Sequence[Appended] = (),
+    told: Told = NOTHING_TOLD,
 ) -> list[Made]:
     """Judge these receipts and every scope they take or took part in.
 
     Args:
         causes: those of single receipts; the rest, scopes among them, are judged because of `cause`.
         new: what this transaction has just written.
+        told: what was asked in the trip in which it was.
 
     Returns: the rows that are new; none where nothing changed.
     """
     wanted = sorted(set(digests))
     created = {one.facts.sha256 for one in new if one.created}
     known = [one for one in wanted if one not in created]
-    lock_receipts(session, digests=known)
-    others = Around(session, digests=wanted, new=new)
-    before = composing.currents_of_receipts(session, digests=known) if known else {}
+    before = _locked(session, digests=known) if known else {}
+    others = Around(session, digests=wanted, new=new, told=told)
     scopes = {_scope(one) for one in before.values() if one.composes}
     drafts: list[Draft] = []
     for digest in wanted:
@@ -70,18 +73,35 @@ def judge_receipts(
         scopes |= _composed(own)
         drafts += own
     drafts += _vanished(session, before, drafts, grade=grade)
-    written = _write(session, drafts=drafts, before=before, cause=cause, causes=causes)
-    return written + judge_scopes(session, scopes=scopes, cause=cause, grade=grade)
+    made, writing = _made(session, drafts=drafts, before=before, cause=cause, causes=causes)
+    return made + judge_scopes(session, scopes=scopes, cause=cause, grade=grade, first=writing)
 
 
-def judge_scopes(session: Session, *, scopes: Iterable[Scope], cause: Cause, grade: Basis) -> list[Made]:
-    """Make the verdict of each scope from those of its receipts."""
+def _locked(session: Session, *, digests: Sequence[str]) -> dict[str, Newest]:
+    """The newest verdicts about receipts that were judged before, once nobody else judges them."""
+    locks = receipt_locks(digests=digests)
+    return composing.currents(ask_together(session, *locks, composing.currents_question(digests))[-1])
+
+
+def judge_scopes(
+    session: Session,
+    *,
+    scopes: Iterable[Scope],
+    cause: Cause,
+    grade: Basis,
+    first: Sequence[Question] = (),
+) -> list[Made]:
+    """Make the verdict of each scope from those of its receipts.
+
+    Args: first: what writes these, in the same trip.
+    """
     wanted = sorted(set(scopes))
     if not wanted:
+        send_with_next(session, *first)
         return []
-    lock_scopes(session, scopes=wanted)
     keys = {scope: str(rows.subject_key("scope", of=scope[0], capability=scope[1])) for scope in wanted}
-    before, standing = composing.scopes_now(session, scopes=wanted, keys=[keys[one] for one in wanted])
+    now = composing.now_question(scopes=wanted, keys=[keys[one] for one in wanted])
+    before, standing = composing.now(ask_together(session, *first, *scope_locks(scopes=wanted), now)[-1])
     drafts: list[Draft] = []
     for scope, draft in _scope_drafts(session, wanted, standing, grade=grade):
         last = before.get(keys[scope])
@@ -89,7 +109,9 @@ def judge_scopes(session: Session, *, scopes: Iterable[Scope], cause: Cause, gra
             draft = _closing(session, last, grade=grade)
         if draft is not None:
             drafts.append(draft)
-    return _write(session, drafts=drafts, before=before, cause=cause)
+    made, writing = _made(session, drafts=drafts, before=before, cause=cause)
+    send_with_next(session, *writing)
+    return made
 
 
 def _scope_drafts(
@@ -136,14 +158,15 @@ def _closing(session: Session, last: Newest, *, grade: Basis) -> Draft:
     )
 
 
-def _write(
+def _made(
     session: Session,
     *,
     drafts: Sequence[Draft],
     before: Mapping[str, Newest],
     cause: Cause,
     causes: Mapping[str, Cause] = MappingProxyType({}),
-) -> list[Made]:
+) -> tuple[list[Made], list[Question]]:
+    """The verdicts that are new, and what writes them."""
     by_key = {str(draft.subject_key): draft for draft in drafts}
     changed = {
         key: draft
@@ -151,7 +174,7 @@ def _write(
         if key not in before or before[key].document_sha256 != sha256(draft.document)
     }
     if not changed:
-        return []
+        return [], []
     columns, made = [], []
     for key, draft in changed.items():
         one = Made(id=uuid4(), kind=draft.kind, receipt=draft.receipt, verdict=draft.verdict)
@@ -166,14 +189,13 @@ def _write(
         )
         made.append(one)
     documents = [draft.document for draft in changed.values()]
-    composing.add_verdicts(session, rows=columns, documents=documents)
     for one in made:
         keep_verdict(one.id, one.verdict)
     facts: JsonObject = {"cause": cause.what, **({"receipt": cause.receipt} if cause.receipt else {})}
     ledger.record(
         session, kind="verdicts-made", by=cause.by, rows={"verdict": [one.id for one in made]}, facts=facts
     )
-    return made
+    return made, [composing.add_question(rows=columns, documents=documents)]
 
 
 def _scope(one: Newest) -> Scope:

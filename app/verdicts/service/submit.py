@@ -7,10 +7,10 @@ from sqlalchemy.orm import Session
 
 from app.core.qualify.facts import DocumentFacts
 from app.core.qualify.values import Basis
-from app.receipts.service import Appended, Origin, Submission, append_receipts
+from app.receipts.service import Appended, Origin, Submission, append_and_ask
 from app.verdicts.service.judging import Made, judge_receipts
 from app.verdicts.service.rows import Cause
-from app.verdicts.service.surroundings import concerned
+from app.verdicts.service.surroundings import beforehand, concerned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,8 @@ def submit_many(
 def _submitted(
     session: Session, submissions: Sequence[Submission], *, by: str, grade: Basis
 ) -> tuple[list[Appended], list[Made]]:
-    every = append_receipts(session, submissions=submissions, by=by)
+    asking = beforehand(submissions)
+    every, answers = append_and_ask(session, submissions=submissions, by=by, questions=asking.questions)
     new = [one for one in every if one.is_new]
     if not new:
         return every, []
@@ -69,11 +70,14 @@ def _submitted(
     rest = Cause(what="receipt-imported", detail=f"{len(causes)} receipts came in together", by=by)
     if len(causes) == 1:
         (rest,) = causes.values()
-    bearing = concerned(session, appended=new)
+    told = asking.told(answers)
+    bearing = concerned(session, appended=new, told=told)
     for caused_by, digests in bearing.items():
         for digest in digests:
             causes.setdefault(digest, causes[caused_by])
-    changed = judge_receipts(session, digests=sorted(causes), cause=rest, causes=causes, new=new, grade=grade)
+    changed = judge_receipts(
+        session, digests=sorted(causes), cause=rest, causes=causes, new=new, told=told, grade=grade
+    )
     return every, changed
 
 

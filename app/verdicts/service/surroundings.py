@@ -6,6 +6,7 @@ judgement is asked beforehand, at once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import replace
 
 from sqlalchemy.orm import Session
 
@@ -15,7 +16,9 @@ from app.core.qualify.facts import DocumentFacts
 from app.core.qualify.keys import config_id, known, word
 from app.core.qualify.neighbours import Stored
 from app.core.qualify.surroundings import Declaration, Surroundings
-from app.receipts.service import Appended, KeptPlace, related
+from app.receipts.service import Appended, KeptPlace, Submission, related
+from app.receipts.service.append import all_keys
+from app.receipts.service.related import NOTHING_TOLD, Beforehand, Told
 from app.receipts.service.stored import facts_of
 from app.verdicts.service.declarations import declarations_about
 
@@ -23,11 +26,21 @@ from app.verdicts.service.declarations import declarations_about
 class Around:
     """The receipts of the database, as far as these ones are concerned by them.
 
-    Args: new: what this transaction has written: nobody declared anything about it yet, and it stood nowhere
-        else.
+    Args:
+        new: what this transaction has written: nobody declared anything about it yet, and it stood nowhere
+            else.
+        told: what was asked before: of keys that cannot change meanwhile, since the locks of what is new are
+            held. Where others stood may have changed for whoever is judged again and was waited for.
     """
 
-    def __init__(self, session: Session, *, digests: Sequence[str], new: Sequence[Appended] = ()) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        digests: Sequence[str],
+        new: Sequence[Appended] = (),
+        told: Told = NOTHING_TOLD,
+    ) -> None:
         self._session = session
         self._new = {one.facts.sha256 for one in new if one.created}
         self._facts: dict[str, DocumentFacts] = {one.facts.sha256: one.facts for one in new}
@@ -35,8 +48,10 @@ class Around:
         for one in new:
             if one.place is not None and one.facts.sha256 in self._new:
                 self._places[one.facts.sha256].append(one.place)
-        self._under: dict[str, list[str]] = {}
-        self._said: dict[str, list[str]] = {}
+        self._under = dict(told.under)
+        self._said = dict(told.said)
+        if self._new.issuperset(digests):
+            self._places = {**told.places, **self._places}
         self._ask_for(digests)
 
     def of(self, sha256: str) -> tuple[DocumentFacts, Surroundings]:
@@ -75,10 +90,13 @@ class Around:
         self._have(sorted(near))
 
     def _have_under(self, keys: Sequence[str], *, images: Sequence[str] = ()) -> None:
-        missing = [key for key in keys if key not in self._under]
-        found, said = related.around(self._session, keys=missing, images=images)
-        self._under |= {key: found.get(key, []) for key in missing}
-        self._said |= {image: said.get(image, []) for image in images}
+        told = related.around(
+            self._session,
+            keys=[key for key in keys if key not in self._under],
+            images=[image for image in images if image not in self._said],
+        )
+        self._under |= told.under
+        self._said |= told.said
 
     def _have(self, digests: Sequence[str]) -> None:
         """Facts and places of these receipts."""
@@ -94,17 +112,40 @@ class Around:
 _NEAR = MOST_OF_A_KIND
 
 
-def concerned(session: Session, *, appended: Sequence[Appended]) -> dict[str, list[str]]:
-    """Receipts whose surroundings each of these, or a new place of it, changes; itself included."""
+def beforehand(submissions: Sequence[Submission]) -> Beforehand:
+    """What judging these will ask, and whom they concern, if all of them are new."""
+    keys: dict[str, None] = {}
+    images: dict[str, None] = {}
+    concern: dict[str, None] = {}
+    for one in submissions:
+        facts, origin = one.facts, one.origin
+        own = Stored(facts=facts)
+        if origin is not None:
+            own = replace(own, repository=origin.repository, path=origin.path)
+        keys.update(dict.fromkeys(asked(own)))
+        keys[word("claim", facts.sha256)] = None
+        concern.update(dict.fromkeys(addressed(all_keys(one))))
+        if image := config_id(known(facts.subject.image)):
+            images[image] = None
+    return Beforehand(keys=sorted(keys), images=sorted(images), concerned=sorted(concern))
+
+
+def concerned(
+    session: Session, *, appended: Sequence[Appended], told: Told = NOTHING_TOLD
+) -> dict[str, list[str]]:
+    """Receipts whose surroundings each of these, or a new place of it, changes; itself included.
+
+    Args: told: what was asked once they were kept, with their locks held.
+    """
     own = {one.facts.sha256 for one in appended}
     by_key = {one.facts.sha256: _changed_keys(session, one, own=own) for one in appended}
-    twice = related.with_two_values(
-        session, axes=[(image, axis) for one in appended for image, axis in _new_axes(one)]
-    )
+    second = {known(one.facts.subject.image) for one in appended if one.is_second}
     for one in appended:
-        if any(image in twice for image, _ in _new_axes(one)):
-            by_key[one.facts.sha256].append(word("image", known(one.facts.subject.image)))
-    others = related.every_by_key(session, keys=(key for keys in by_key.values() for key in keys))
+        image = known(one.facts.subject.image)
+        if image in second and one.new_axes:
+            by_key[one.facts.sha256].append(word("image", image))
+    wanted = {key for keys in by_key.values() for key in keys}
+    others = {**told.every, **related.every_by_key(session, keys=wanted - told.every.keys())}
     spoken_of = {one.facts.claim.subject_sha256 for one in appended if one.facts.claim is not None}
     about = related.stored_among(session, digests=sorted(spoken_of)) if spoken_of else set()
     found: dict[str, list[str]] = {}
@@ -117,12 +158,6 @@ def concerned(session: Session, *, appended: Sequence[Appended]) -> dict[str, li
 
 def _changed_keys(session: Session, one: Appended, *, own: Set[str]) -> list[str]:
     return [*addressed(one.keys), *_newly_published(session, appended=one, own=own)]
-
-
-def _new_axes(one: Appended) -> Iterator[tuple[str, str]]:
-    image = config_id(known(one.facts.subject.image))
-    if image is not None:
-        yield from ((image, axis) for axis in one.new_axes)
 
 
 def _newly_published(session: Session, *, appended: Appended, own: Set[str]) -> Iterator[str]:

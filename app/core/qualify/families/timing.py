@@ -4,6 +4,7 @@ judged.
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import TypeAlias
 
@@ -106,8 +107,11 @@ def _at(record: Mapping[str, ExactValue], path: tuple[str, ...]) -> Number | Non
 
 def _unit(keys: tuple[str, ...]) -> str:
     """The unit the innermost key names that names one; nothing for no time."""
-    for key in reversed(keys):
-        found = _TIME.search(key)
-        if found is not None:
-            return _UNITS[found["unit"]]
-    return ""
+    return next((unit for unit in map(_unit_of, reversed(keys)) if unit), "")
+
+
+# Bounded, since documents name the keys.
+@lru_cache(maxsize=4096)
+def _unit_of(key: str) -> str:
+    found = _TIME.search(key)
+    return "" if found is None else _UNITS[found["unit"]]

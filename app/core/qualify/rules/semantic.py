@@ -1,6 +1,7 @@
 """Semantic gate: was the answer of the restored request the right one (evidence-model §5, §7.3 row 2)?"""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from app.core.digest import sha256
 from app.core.qualify.facts import Capability
@@ -277,15 +278,17 @@ def _basis(answers: Oracle, *, whole: bool) -> Basis:
     return Basis.SELF_CONSISTENT if answers.form is OracleForm.SELF_CONSISTENT else Basis.DEMONSTRATED
 
 
-def _spellings(answer: str) -> set[str]:
+# Every receipt of a suite has the same answers.
+@lru_cache(maxsize=1024)
+def _spellings(answer: str) -> frozenset[str]:
     word = answer.strip()
     forms = {answer, word, word.capitalize(), word.upper(), word.lower()}
-    return {
+    return frozenset(
         str(sha256((lead + form + tail).encode("utf-8")))
         for form in forms
         for lead in _LEADS
         for tail in ("", " ", "\n")
-    }
+    )
 
 
 def _plain(text: str) -> str:
