@@ -62,7 +62,7 @@ def import_documents(
     commit: Annotated[str, typer.Option(help="Commit they were read at, 7 to 40 digits.")] = "",
     jobs: Annotated[
         int, typer.Option(min=1, max=16, help="Requests of several documents under way at a time.")
-    ] = 2,
+    ] = 1,
     url: Annotated[str | None, typer.Option(help="Address of the control plane.")] = None,
     api_key_file: Annotated[Path | None, typer.Option(help="File with an API key.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,

@@ -144,6 +144,8 @@ def _vanished(
     session: Session, before: Mapping[str, Newest], drafts: Sequence[Draft], *, grade: Basis
 ) -> list[Draft]:
     """What was judged and is no case any more."""
+    if not before:
+        return []
     kept = {str(draft.subject_key) for draft in drafts}
     return [_closing(session, one, grade=grade) for key, one in before.items() if key not in kept]
 
