@@ -49,11 +49,13 @@ class Restore(Base):
         Index("ix_restore_state", "state", "created_at", "id"),
         Index("ix_restore_outcome", "outcome", "created_at", "id"),
         Index("ix_restore_state_outcome", "state", "outcome", "created_at", "id"),
+        # In the words of app/restores/repository/lists.py.
         Index(
             "ix_restore_kind",
-            text("coalesce(outcome, '')"),
-            text("coalesce(semantic, '')"),
-            text("(fault_name IS NOT NULL)"),
+            text(
+                "((((coalesce(outcome, '') || '/') || coalesce(semantic, '')) || '/')"
+                " || (fault_name IS NOT NULL)::text)"
+            ),
             "created_at",
             "id",
         ),

@@ -163,7 +163,8 @@ def test_count_of_restores(filled: Engine, chosen: dict[str, Any]) -> None:
         total = restores.count_restores(session, filters=RestoreFilters(**chosen))
         assert total.count <= COUNTED
 
-    assert rows_read(filled, ask) <= COUNTED + 1
+    # Where only what is finished is asked for, what is resident is read beside it, and there is little of it.
+    assert rows_read(filled, ask) <= COUNTED + 1 + (ROWS // 1000 if "state" in chosen else 0)
 
 
 def test_few_wrong_answers_stand_among_many_drills(filled: Engine) -> None:

@@ -15,6 +15,7 @@ from tests.bench.control_site import Site, say
 
 STATES: Final = ("waiting", "running", "publishing", "resident", "finished")
 OUTCOMES: Final = ("restored", "corrupt", "incomplete", "failed")
+SEMANTICS: Final = ("right", "wrong", "unanswered", "not asked")
 DEPTHS: Final = (0.1, 0.5, 0.9, 0.999)
 PAGES: Final = 10
 TABLES: Final = {
@@ -53,8 +54,14 @@ def _cases() -> list[tuple[str, dict[str, str]]]:
     none = [("restores", {"state": "waiting", "outcome": "corrupt"})]
     states = [("restores", {"state": state}) for state in STATES]
     outcomes = [("restores", {"outcome": outcome}) for outcome in OUTCOMES]
+    answers = [("restores", {"semantic": semantic}) for semantic in SEMANTICS]
+    drills = [("restores", {"drill": drill}) for drill in ("true", "false")]
+    few = [
+        ("restores", {"semantic": "wrong", "drill": "false"}),
+        ("restores", {"semantic": "right", "drill": "true"}),
+    ]
     plain: list[tuple[str, dict[str, str]]] = [(path, {}) for path in LISTS]
-    return [*plain, *states, *outcomes, *both, *rare, *none]
+    return [*plain, *states, *outcomes, *answers, *drills, *few, *both, *rare, *none]
 
 
 def _walk(client: BareClient, path: str, filters: dict[str, str], *, kind: str, rounds: int) -> None:
