@@ -15,6 +15,7 @@ from tests.core.profile_rig import DROP
 
 Json = dict[str, Any]
 ENTRY = "/profiles/tp4-dcp4"
+PAIR = "/profiles/tp2-dcp1"
 
 
 def leaves(value: Any, at: str = "") -> list[str]:
@@ -29,21 +30,12 @@ def leaves(value: Any, at: str = "") -> list[str]:
     return found
 
 
-# What may be absent or is never read: counted here so that a new field is thought about.
-OPTIONAL = {
-    "inherits",
-    "load_format",
-    "plugins",
-    "continuation_coalescing",
-    "serving",
-    "physical_dacs_per_rank",
-}
-UNREAD = {"instanttensor_commit", "backend_selection", "required_environment", "method"}
-UNREAD |= {"attention_backend", "moe_backend"}
+# What may be absent: counted here so that a new field is thought about.
+OPTIONAL = {"inherits", "load_format", "plugins", "continuation_coalescing", "serving"}
 REQUIRED = [
     pointer
     for pointer in leaves(made.contract_document())
-    if not {pointer.rpartition("/")[2]} & (OPTIONAL | UNREAD)
+    if pointer.rpartition("/")[2] not in OPTIONAL
     and not pointer.startswith(("/common_environment/", "/image/required_sources/"))
     and pointer not in [f"/profiles/{name}" for name in made.contract_document()["profiles"]]
 ]
@@ -85,6 +77,8 @@ def test_a_field_of_another_type_is_named(pointer: str) -> None:
         (f"{ENTRY}/mesh_pins_sha256", "AB" * 32),
         (f"{ENTRY}/template", "../up.env"),
         (f"{ENTRY}/template", ".env"),
+        (f"{PAIR}/physical_dacs_per_rank", 2),
+        (f"{PAIR}/physical_dacs_per_rank", True),
         (f"{ENTRY}/kv_cache_memory_bytes", 0),
         (f"{ENTRY}/cudagraph_capture_sizes", []),
         (f"{ENTRY}/inherits", 7),
@@ -94,6 +88,12 @@ def test_a_field_of_another_type_is_named(pointer: str) -> None:
         ("/image/required_receipts", ["a", 1]),
         ("/model/revision", "main"),
         ("/model/max_model_len", -1),
+        ("/model/loader/backend_selection", "manual"),
+        ("/model/loader/instanttensor_commit", "main"),
+        ("/model/loader/required_environment", {"KEY": "1"}),
+        ("/model/speculation/method", ""),
+        ("/image/required_sources/vllm_head", 5),
+        ("/image/required_sources/vllm_status_lines", True),
         ("/sparkcache_native/placement_path", "lib/placement.so"),
         ("/common_environment", {"lower": "1"}),
         ("/common_environment", {"KEY": 1}),
@@ -106,6 +106,38 @@ def test_a_value_that_is_not_permitted_is_named(pointer: str, value: object) -> 
     error = refused(rig.put(made.contract_document(), pointer, value))
     assert "CT_FIELD_VALUE" in {one.code for one in error.findings}
     assert any(one.pointer.startswith(pointer) for one in error.findings)
+
+
+@pytest.mark.parametrize(
+    ("pointer", "path"),
+    [
+        (f"{ENTRY}/template", "../../up.env"),
+        (f"{ENTRY}/template", "/etc/hostname"),
+        (f"{PAIR}-sparkcache/capability_file", "../../../up.json"),
+        (f"{ENTRY}/mesh_pins", "../pins.json"),
+        ("/image/artifact_lock", "../../lock.json"),
+    ],
+)
+def test_a_file_outside_is_no_path_at_all(pointer: str, path: str) -> None:
+    error = refused(rig.put(made.contract_document(), pointer, path))
+    assert [(one.code, one.pointer) for one in error.findings] == [("DOC_PATH_UNSAFE", pointer)]
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value", "found"),
+    [
+        (f"{PAIR}-sparkcache/serving", "x", [("CT_FIELD_VALUE", f"{PAIR}-sparkcache/serving")]),
+        ("/model", DROP, [("CT_FIELD_MISSING", "/model")]),
+        (ENTRY, "x", [("CT_FIELD_VALUE", ENTRY)]),
+        (f"{ENTRY}/tensor_parallel_size", DROP, [("CT_FIELD_MISSING", f"{ENTRY}/tensor_parallel_size")]),
+        (f"{PAIR}/tensor_parallel_size", DROP, [("CT_FIELD_MISSING", f"{PAIR}/tensor_parallel_size")]),
+    ],
+)
+def test_an_offence_is_told_once_and_not_again_of_what_hangs_on_it(
+    pointer: str, value: object, found: list[tuple[str, str]]
+) -> None:
+    error = refused(rig.put(made.contract_document(), pointer, value))
+    assert [(one.code, one.pointer) for one in error.findings] == found
 
 
 def test_a_source_that_is_no_identity_is_named() -> None:

@@ -19,7 +19,7 @@ from app.core.profiles.documents import (
 )
 from app.core.profiles.fields import Fields, Problems
 from app.core.profiles.profile_entry import ProfileEntry, read_entries
-from app.core.profiles.references import Base, Reference, resolve
+from app.core.profiles.references import OWN_FOLDER, Base, Reference, resolve
 from app.core.profiles.template import MAX_TEMPLATE_KEYS, has_control, is_variable
 from app.core.qualify.pointer import step
 
@@ -27,8 +27,8 @@ COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _PLATFORM: Final = re.compile(r"[a-z0-9]+/[a-z0-9]+(?:/v[0-9]+)?")
 _ABSOLUTE: Final = re.compile(r"/[^\x00\\]+")
 MOST_SOURCES: Final = 1_000
-# Stands for the contract's own folder, whatever it is called: ``..`` leads to its parent and no further.
-_OWN_FOLDER: Final = "profiles"
+_COUNTED_SOURCE: Final = "vllm_status_lines"
+"""The one source that is a number and no identity (§2.2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +159,9 @@ def _image(fields: Fields) -> ImageRequirement:
     _check_count(sources, MOST_SOURCES)
     for name, value in sources.value.items():
         is_identity = isinstance(value, str) and COMMIT.fullmatch(value) is not None
-        if not is_identity and type(value) is not int:
-            expected = "40 or 64 lower-case hexadecimal characters, or an integer count"
+        is_count = name == _COUNTED_SOURCE
+        if not (type(value) is int if is_count else is_identity):
+            expected = "an integer" if is_count else "40 or 64 lower-case hexadecimal characters"
             fields.problems.add(sources.place(name), expected=expected, found=shown(value))
     return ImageRequirement(
         value=fields.value,
@@ -175,7 +176,15 @@ def _image(fields: Fields) -> ImageRequirement:
 
 def _model(fields: Fields) -> Model:
     loader = fields.object("loader")
+    loader.text("instanttensor_commit", pattern=COMMIT)
+    loader.text("backend_selection", one_of=("automatic",))
+    needed = loader.object("required_environment")
+    if needed.value:
+        found = f"{len(needed.value)} variables"
+        loader.problems.add(needed.at, expected="an empty object", found=found)
     speculation = fields.object("speculation")
+    for name in ("method", "attention_backend", "moe_backend"):
+        speculation.text(name)
     return Model(
         value=fields.value,
         repository=fields.text("repository"),
@@ -232,6 +241,6 @@ def _check_paths(contract: Contract, problems: Problems) -> None:
 def _resolved(
     written: str, *, pointer: str, base: Base = Base.CONTRACT, sha256: Digest | None = None
 ) -> Reference:
-    folder = _OWN_FOLDER if base is Base.CONTRACT else ""
+    folder = OWN_FOLDER if base is Base.CONTRACT else ""
     path = resolve(written, base=base, folder=folder, pointer=pointer)
     return Reference(base=base, path=path, written=written, pointer=pointer, sha256=sha256)

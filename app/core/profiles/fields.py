@@ -74,11 +74,11 @@ class Fields:
 
     @classmethod
     def of(cls, value: ExactValue, *, problems: Problems, at: str = "") -> "Fields":
-        """Take a value as an object."""
-        if not isinstance(value, dict):
-            problems.add(at, expected="an object", found=shown(value))
-            value = {}
-        return cls(value=value, problems=problems, at=at)
+        """Take a value as an object; of one that is none, the members are no further offences."""
+        if isinstance(value, dict):
+            return cls(value=value, problems=problems, at=at)
+        problems.add(at, expected="an object", found=shown(value))
+        return cls(value={}, problems=Problems(subject=problems.subject), at=at)
 
     def place(self, name: str) -> str:
         """The pointer of a member."""
@@ -173,12 +173,13 @@ class Fields:
         return tuple(taken)
 
     def object(self, name: str) -> "Fields":
-        """An object as a member."""
-        value = self.raw(name) if name not in self.value else self.value[name]
-        if name in self.value and not isinstance(value, dict):
+        """An object as a member; of one that is absent or none, the members are no further offences."""
+        value = self.raw(name)
+        if isinstance(value, dict):
+            return Fields(value=value, problems=self.problems, at=self.place(name))
+        if name in self.value:
             self._wrong(name, expected="an object", found=shown(value))
-        members = value if isinstance(value, dict) else {}
-        return Fields(value=members, problems=self.problems, at=self.place(name))
+        return Fields(value={}, problems=Problems(subject=self.problems.subject), at=self.place(name))
 
     def objects(self, name: str, *, maximum_count: int = 10_000) -> list["Fields"]:
         """A list of objects, not empty."""

@@ -9,13 +9,16 @@ from typing import Final
 from app.core.canonical_json import ExactValue
 from app.core.digest import Digest
 from app.core.errors import shown
+from app.core.profiles.documents import ProfileDocumentError
 from app.core.profiles.fields import Fields
+from app.core.profiles.references import OWN_FOLDER, Base, resolve
 from app.core.qualify.activation_bounds import PROFILE_NAME
 
 MOST_PROFILES: Final = 256
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 TP2_TRANSPORT: Final = "tp2-rocenante-adaptive"
 TP4_TRANSPORT: Final = "sparkring-rocenante-mesh"
+_TRANSPORTS: Final = {2: (TP2_TRANSPORT,), 4: (TP4_TRANSPORT,)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,7 @@ def read_entries(top: Fields) -> dict[str, ProfileEntry]:
         found = f"{len(profiles.value)} profiles"
         top.problems.add("/profiles", expected=f"at most {MOST_PROFILES}", found=found, code="DOC_TOO_LARGE")
         return {}
-    if top.has("profiles") and not profiles.value:
+    if top.value.get("profiles") == {}:
         top.problems.add("/profiles", expected="at least one profile", found="none")
     return {
         name: _entry(name, Fields.of(value, problems=top.problems, at=profiles.place(name)))
@@ -85,21 +88,23 @@ def _entry(name: str, fields: Fields) -> ProfileEntry:
         )
     tp = _degree(fields, "tensor_parallel_size", permitted=(2, 4))
     nodes = fields.integer("node_count", minimum=1, maximum=1024)
-    if fields.has("node_count") and nodes != tp:
+    if fields.has("node_count") and fields.has("tensor_parallel_size") and nodes != tp:
         expected = f"the tensor-parallel degree, {tp}"
         fields.problems.add(fields.place("node_count"), expected=expected, found=shown(nodes))
     fields.text("host_domains", one_of=("dual",))
+    if tp == 2:
+        fields.integer("physical_dacs_per_rank", minimum=1, maximum=1)
     manifest, manifest_sha256 = _pinned(fields, "transport_manifest", needed=tp == 2)
     pins, pins_sha256 = _pinned(fields, "mesh_pins", needed=tp == 4)
     return ProfileEntry(
         name=name,
         value=fields.value,
-        template=fields.text("template", pattern=_FILE_NAME),
+        template=_sibling(fields, "template"),
         inherits=fields.text("inherits") if fields.has("inherits") else None,
         tensor_parallel_size=tp,
         decode_context_parallel_size=_degree(fields, "decode_context_parallel_size", permitted=(1, 2, 4)),
         node_count=nodes,
-        transport=fields.text("transport", one_of=(TP2_TRANSPORT if tp == 2 else TP4_TRANSPORT,)),
+        transport=fields.text("transport", one_of=_TRANSPORTS.get(tp, (TP2_TRANSPORT, TP4_TRANSPORT))),
         transport_manifest=manifest,
         transport_manifest_sha256=manifest_sha256,
         mesh_pins=pins,
@@ -126,6 +131,19 @@ def _degree(fields: Fields, name: str, *, permitted: tuple[int, ...]) -> int:
     return value
 
 
+def _sibling(fields: Fields, name: str) -> str:
+    """The name of a file beside the contract. What leads out of the parent of its folder is no path at all
+    (§18.1)."""
+    written = fields.value.get(name)
+    if isinstance(written, str) and written:
+        try:
+            resolve(written, base=Base.CONTRACT, folder=OWN_FOLDER, pointer=fields.place(name))
+        except ProfileDocumentError as error:
+            fields.problems.found.extend(error.findings)
+            return ""
+    return fields.text(name, pattern=_FILE_NAME)
+
+
 def _pinned(fields: Fields, name: str, *, needed: bool) -> tuple[str | None, Digest | None]:
     """A path with its digest: both or neither, and both where the transport needs them."""
     pin = f"{name}_sha256"
@@ -145,7 +163,7 @@ def _optional_boolean(fields: Fields, name: str) -> bool | None:
 def _capability_file(fields: Fields) -> str | None:
     if not fields.has("capability_file") and not fields.has("required_capabilities"):
         return None
-    return fields.text("capability_file", pattern=_FILE_NAME)
+    return _sibling(fields, "capability_file")
 
 
 def _capabilities(fields: Fields) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from app.core.digest import Digest
 from app.core.errors import shown
 from app.core.profiles.documents import ProfileDocumentError, refusal
 
+OWN_FOLDER: Final = "profiles"
+"""Stands for the contract's own folder, whatever it is called: ``..`` leads to its parent and no further."""
 _MOST_CHARACTERS: Final = 1024
 
 
