@@ -18,7 +18,6 @@ from app.dashboard.images import IMPORTED
 from app.dashboard.templating import page
 from app.dashboard.verdict_view import VerdictView, verdict_views
 from app.dashboard.verdict_words import CAUSES, GRADES, OUTCOMES, STATES, code_words, short_words
-from app.db.session import database_time
 from app.errors import NotFound
 from app.images import service as images
 from app.models import Image, VerdictRow
@@ -74,7 +73,7 @@ def show_image(key: str, request: Request, session: ReadSession, login: ImagesVi
         request,
         "image.html",
         login=login,
-        now=database_time(session),
+        now=login.now,
         subject=subject,
         image=subject.image,
         imported=IMPORTED,

@@ -11,7 +11,9 @@ from app.dashboard.access import LedgerVisitor
 from app.errors import AppError
 from app.ledger.api import TEXT, SignerDep
 from app.ledger.service import proofs
+from app.models import ReceiptRow
 from app.receipts import service as receipts
+from app.receipts.service import reading
 from app.web.deps import WriteSession
 
 router = APIRouter(prefix="/receipts", include_in_schema=False)
@@ -31,10 +33,10 @@ class ProofShown:
     trouble: str = ""
 
 
-def proof_of(session: Session, *, sha256: str, signer: NoteSigner | None) -> ProofShown:
+def proof_of(session: Session, *, receipt: ReceiptRow, signer: NoteSigner | None) -> ProofShown:
     """The proof as far as it can be had without signing anything."""
     try:
-        index = receipts.leaf_of_receipt(session, sha256=sha256)
+        index = reading.leaf_of(session, receipt=receipt)
         latest = proofs.head(session).latest
         if signer is None or latest is None or latest.size <= index:
             return ProofShown(index=index)

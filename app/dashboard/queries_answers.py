@@ -5,13 +5,27 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import bindparam, select
+from sqlalchemy.orm import Session, defer
 
 from app.core.qualify.verdict import DRILL
 from app.models import OracleQuestionRow, Restore, RestoreAnswer, VerdictCurrent, VerdictRow
 
 MOST_ALIKE: Final = 6
+# Put together once: for few rows that costs more than asking.
+_DRILLS: Final = (
+    select(VerdictRow)
+    .join(VerdictCurrent, VerdictCurrent.verdict_id == VerdictRow.id)
+    .where(
+        VerdictCurrent.image_config_id == bindparam("config_id"),
+        VerdictCurrent.kind == "receipt",
+        VerdictCurrent.terms.contains([f"code:{DRILL}"]),
+    )
+    .options(defer(VerdictRow.document))
+    .order_by(VerdictCurrent.created_at.desc(), VerdictCurrent.verdict_id.desc())
+    .limit(MOST_ALIKE)
+)
+_RESTORE: Final = select(Restore).where(Restore.receipt_sha256 == bindparam("sha256"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,23 +60,12 @@ def asked_alike(session: Session, *, question_sha256: str) -> list[AskedAlike]:
 
 def drills_of_image(session: Session, *, config_id: str) -> Sequence[VerdictRow]:
     """The newest verdicts about receipts of drills with an image; they bear on no scope of it."""
-    query = (
-        select(VerdictRow)
-        .join(VerdictCurrent, VerdictCurrent.verdict_id == VerdictRow.id)
-        .where(
-            VerdictCurrent.image_config_id == config_id,
-            VerdictCurrent.kind == "receipt",
-            VerdictCurrent.terms.contains([f"code:{DRILL}"]),
-        )
-        .order_by(VerdictCurrent.created_at.desc(), VerdictCurrent.verdict_id.desc())
-        .limit(MOST_ALIKE)
-    )
-    return session.scalars(query).all()
+    return session.scalars(_DRILLS, {"config_id": config_id}).all()
 
 
 def restore_of_receipt(session: Session, *, sha256: str) -> Restore | None:
     """The restore that a receipt was written of, if it was one of ours."""
-    return session.scalars(select(Restore).where(Restore.receipt_sha256 == sha256)).one_or_none()
+    return session.scalars(_RESTORE, {"sha256": sha256}).one_or_none()
 
 
 def questions(session: Session, *, context_digest: str, rank_count: int) -> Sequence[OracleQuestionRow]:

@@ -6,15 +6,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, func, literal, select, text, tuple_
-from sqlalchemy.orm import Session, aliased, defer, joinedload
+from sqlalchemy import Row, Select, bindparam, func, select, text, tuple_
+from sqlalchemy.orm import Session, defer, joinedload
 
 from app.models import (
     DeclarationRow,
     Image,
     ImageUnjudged,
     LedgerCheckpoint,
-    ReceiptRow,
     VerdictCurrent,
     VerdictRow,
 )
@@ -54,6 +53,46 @@ _SCOPE_ROWS = text(
     "ORDER BY created_at DESC, sha256 DESC LIMIT :most) AS newest "
     "ORDER BY release IS NULL, created_at DESC LIMIT 1) AS named ON true "
     "WHERE verdict.id = ANY(CAST(:ids AS uuid[]))"
+)
+_HISTORY = text(
+    "SELECT verdict.created_at, verdict.capability, verdict.tp, verdict.dcp, verdict.outcome, "
+    "verdict.deployable, verdict.evidence_grade, verdict.cause, verdict.cause_detail, verdict.cause_receipt, "
+    "verdict.created_by, verdict.ruleset, before.outcome AS outcome_before, "
+    "before.deployable AS deployable_before, before.evidence_grade AS grade_before "
+    "FROM verdict LEFT JOIN verdict AS before ON before.id = verdict.previous_id "
+    "WHERE verdict.image_config_id = :config_id AND verdict.kind = 'scope' "
+    "ORDER BY verdict.created_at DESC, verdict.id DESC LIMIT :most"
+)
+_KNOWN = text(
+    "SELECT EXISTS (SELECT FROM verdict WHERE image_config_id = :config_id) "
+    "OR EXISTS (SELECT FROM receipt WHERE image_config_id = :config_id)"
+)
+# Put together once: for few rows that costs more than asking.
+_IMAGE = select(Image).options(joinedload(Image.source)).where(Image.config_id == bindparam("config_id"))
+_PARTS = (
+    select(VerdictRow)
+    .join(VerdictCurrent, VerdictCurrent.verdict_id == VerdictRow.id)
+    .where(
+        VerdictCurrent.image_config_id == bindparam("config_id"),
+        VerdictCurrent.kind.in_(("receipt", "case")),
+        VerdictCurrent.composes,
+    )
+    .order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
+    .limit(MOST_OF_AN_IMAGE)
+)
+_UNDER = (
+    select(VerdictRow)
+    .join(VerdictCurrent, VerdictCurrent.verdict_id == VerdictRow.id)
+    .where(VerdictCurrent.subject_key.in_(bindparam("keys", expanding=True)))
+    .options(defer(VerdictRow.document))
+    .order_by(VerdictRow.capability, VerdictRow.created_at.desc(), VerdictRow.id)
+    .limit(MOST_OF_AN_IMAGE)
+)
+_DECLARATIONS = (
+    select(DeclarationRow)
+    .where(DeclarationRow.receipts.contains(bindparam("receipts")))
+    .order_by(DeclarationRow.created_at.desc(), DeclarationRow.id)
+    .limit(MOST_OF_AN_IMAGE)
 )
 
 
@@ -183,62 +222,27 @@ def _noted(*, after: Cursor | None, limit: int) -> Select[Any]:
 
 def image_with_config(session: Session, *, config_id: str) -> Image | None:
     """The registered image of a config id."""
-    query = select(Image).options(joinedload(Image.source)).where(Image.config_id == config_id)
-    return session.scalars(query).one_or_none()
+    return session.scalars(_IMAGE, {"config_id": config_id}).one_or_none()
 
 
 def parts_of_image(session: Session, *, config_id: str) -> list[VerdictRow]:
     """The newest of the receipt verdicts of which the verdicts over an image's scopes are composed."""
-    query = (
-        select(VerdictRow)
-        .join(VerdictCurrent, VerdictCurrent.verdict_id == VerdictRow.id)
-        .where(
-            VerdictCurrent.image_config_id == config_id,
-            VerdictCurrent.kind.in_(("receipt", "case")),
-            VerdictCurrent.composes,
-        )
-        .order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
-        .limit(MOST_OF_AN_IMAGE)
-    )
-    return list(session.scalars(query))
+    return list(session.scalars(_PARTS, {"config_id": config_id}))
 
 
-def history_of_image(session: Session, *, config_id: str) -> list[tuple[VerdictRow, VerdictRow | None]]:
-    """The newest verdicts over an image's scopes, current or not, each with the one before it."""
-    before = aliased(VerdictRow)
-    query = (
-        select(VerdictRow, before)
-        .outerjoin(before, before.id == VerdictRow.previous_id)
-        .options(defer(VerdictRow.document), defer(before.document))
-        .where(VerdictRow.image_config_id == config_id, VerdictRow.kind == SCOPE)
-        .order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
-        .limit(MOST_HISTORY)
-    )
-    return [(row, previous) for row, previous in session.execute(query)]
+def history_of_image(session: Session, *, config_id: str) -> Sequence[Row[Any]]:
+    """The newest verdicts over an image's scopes, current or not, each with what the one before it said."""
+    return session.execute(_HISTORY, {"config_id": config_id, "most": MOST_HISTORY}).all()
 
 
 def current_under(session: Session, *, keys: Sequence[str]) -> list[VerdictRow]:
     """The newest verdicts of these subjects, without their documents."""
-    query = (
-        select(VerdictRow)
-        .join(VerdictCurrent, VerdictCurrent.verdict_id == VerdictRow.id)
-        .where(VerdictCurrent.subject_key.in_(keys))
-        .options(defer(VerdictRow.document))
-        .order_by(VerdictRow.capability, VerdictRow.created_at.desc(), VerdictRow.id)
-        .limit(MOST_OF_AN_IMAGE)
-    )
-    return list(session.scalars(query))
+    return list(session.scalars(_UNDER, {"keys": list(keys)})) if keys else []
 
 
 def declarations_of_receipt(session: Session, *, sha256: str) -> list[DeclarationRow]:
     """Who declared a receipt meant for qualification."""
-    query = (
-        select(DeclarationRow)
-        .where(DeclarationRow.receipts.contains([sha256]))
-        .order_by(DeclarationRow.created_at.desc(), DeclarationRow.id)
-        .limit(MOST_OF_AN_IMAGE)
-    )
-    return list(session.scalars(query))
+    return list(session.scalars(_DECLARATIONS, {"receipts": [sha256]}))
 
 
 def checkpoint_roots(session: Session, *, sizes: Sequence[int]) -> dict[int, str]:
@@ -249,9 +253,7 @@ def checkpoint_roots(session: Session, *, sizes: Sequence[int]) -> dict[int, str
 
 def is_known(session: Session, *, config_id: str) -> bool:
     """Whether a receipt or a verdict is about this image."""
-    judged = select(literal(1)).where(VerdictRow.image_config_id == config_id).limit(1)
-    named = select(literal(1)).where(ReceiptRow.image_config_id == config_id).limit(1)
-    return session.execute(judged.union_all(named)).first() is not None
+    return bool(session.execute(_KNOWN, {"config_id": config_id}).scalar_one())
 
 
 def outcomes_of_images(session: Session, *, config_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:

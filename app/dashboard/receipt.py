@@ -18,7 +18,6 @@ from app.dashboard.raw_text import anchor_of, raw_link, raw_text
 from app.dashboard.templating import page
 from app.dashboard.verdict_view import VerdictView
 from app.dashboard.verdict_words import CAUSES, GRADES, OUTCOMES, STATES, code_words
-from app.db.session import database_time
 from app.ledger.api import SignerDep
 from app.models import VerdictRow
 from app.profiles.service.evidence import kind_of_schema
@@ -53,7 +52,7 @@ def show_receipt(
         request,
         "receipt.html",
         login=login,
-        now=database_time(session),
+        now=login.now,
         receipt=receipt,
         drill=next((case.drill for case in facts.cases if is_drill(case)), None),
         restore=queries_answers.restore_of_receipt(session, sha256=sha256),
@@ -68,7 +67,7 @@ def show_receipt(
         scopes=_scopes(session, verdicts),
         declarations=queries_evidence.declarations_of_receipt(session, sha256=sha256),
         words=WORDS,
-        proof=proof_of(session, sha256=sha256, signer=signer)
+        proof=proof_of(session, receipt=receipt, signer=signer)
         if login.principal.may(Scope.EVIDENCE_EXPORT)
         else None,
         vkey=signer.verifier.vkey if signer else "",

@@ -79,6 +79,19 @@ def test_the_leaf_of_a_receipt_is_found_from_the_time_it_came_in(filled: Databas
         assert extent.leaf_of(session, view="receipt", key="0" * 64, since=receipt.created_at) is None
 
 
+def test_a_leaf_far_from_the_time_of_its_row_is_found_too(
+    filled: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.ledger.repository.log._NEAR", 2)
+    with filled.reading() as session:
+        first = session.query(LedgerLeaf).filter(LedgerLeaf.index == 0).one().created_at
+        newest = session.query(ReceiptRow).order_by(ReceiptRow.created_at.desc()).limit(1).one()
+        near = extent.leaf_of(session, view="receipt", key=newest.sha256, since=newest.created_at)
+        assert near is not None
+        assert near > 6
+        assert extent.leaf_of(session, view="receipt", key=newest.sha256, since=first) == near
+
+
 def test_a_log_with_a_gap_is_said_to_have_one(filled: Database, owner_engine: Engine) -> None:
     with owner_engine.begin() as connection:
         connection.execute(text("DELETE FROM ledger_leaf WHERE index = 1"))

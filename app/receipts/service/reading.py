@@ -48,7 +48,16 @@ def leaf_of_receipt(session: Session, *, sha256: str) -> int:
     Raises:
         NotFound: no document has this digest, or no leaf mentions it: it was added behind our back.
     """
-    receipt = get_receipt(session, sha256=sha256)
+    return leaf_of(session, receipt=get_receipt(session, sha256=sha256))
+
+
+def leaf_of(session: Session, *, receipt: ReceiptRow) -> int:
+    """The index of the ledger's leaf that keeps a receipt.
+
+    Raises:
+        NotFound: no leaf mentions it: it was added behind our back.
+    """
+    sha256 = receipt.sha256
     index = extent.leaf_of(session, view="receipt", key=sha256, since=receipt.created_at)
     if index is None:
         raise NotFound(f"receipt {sha256}: expected an entry of the ledger, found none; see `ledger audit`")
