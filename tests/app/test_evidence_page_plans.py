@@ -4,14 +4,17 @@ from functools import partial
 
 import pytest
 from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
 
 from app.core.digest import sha256
 from app.dashboard import queries_evidence as queries
 from app.dashboard.queries_evidence import MOST_OF_AN_IMAGE, ScopeFilters
 from app.dashboard.verdict_words import TABS
+from app.verdicts import repository as verdicts
+from app.verdicts.repository import VerdictFilter
 from app.verdicts.repository.listing import WALKED
 from app.web.paging import COUNTED
-from tests.app.test_evidence_plans import IMAGE, PAGE, deep, filled
+from tests.app.test_evidence_plans import IMAGE, PAGE, UNTIL, deep, filled
 from tests.app.test_list_plans import rows_read
 
 __all__ = ["filled"]
@@ -32,6 +35,17 @@ def test_a_page_of_images(filled: Engine, filters: ScopeFilters) -> None:
         assert rows_read(filled, ask) <= (WALKED if filters.terms or filters.words else 8 * PAGE)
     count = rows_read(filled, partial(queries.count_scopes, filters=filters))
     assert count <= 4 * (COUNTED + 1)
+
+
+def test_what_a_page_of_a_day_asks(filled: Engine) -> None:
+    with Session(filled) as session:
+        wanted = VerdictFilter(outcome="qualified")
+        ids = verdicts.ids_as_of(session, wanted=wanted, until=UNTIL, after=None, limit=PAGE)
+        rows = queries.scope_rows(session, verdict_ids=ids[::-1])
+    assert [row.id for row in rows] == ids[::-1]
+    assert all(row.outcome == "qualified" and (row.title is None) != (row.said == "") for row in rows)
+    ask = partial(queries.scope_rows, verdict_ids=ids)
+    assert rows_read(filled, ask) <= queries.MOST_NAMING * PAGE
 
 
 def test_what_one_image_and_one_receipt_ask(filled: Engine) -> None:

@@ -155,6 +155,36 @@ def test_words_are_found_wherever_they_stand(filled: Engine, chosen: dict[str, A
         assert (total.count, total.is_exact) == (min(len(expected), COUNTED), len(expected) <= COUNTED)
 
 
+@pytest.mark.parametrize("limited", [{}, {"tp": "4"}, {"terms": ("gate:semantic=failed",)}], ids=str)
+@pytest.mark.parametrize(
+    ("outcome", "outcomes"),
+    [(None, ("unsupported", "incomplete", "implemented")), ("incomplete", ("incomplete", "rejected"))],
+)
+def test_several_outcomes_are_one_list(
+    filled: Engine, outcome: str | None, outcomes: tuple[str, ...], limited: dict[str, Any]
+) -> None:
+    wanted = VerdictFilter(outcome=outcome, outcomes=outcomes, **limited)
+    row = VerdictCurrent
+    with Session(filled) as session:
+        query = select(row).where(row.kind == "scope").order_by(row.created_at.desc(), row.verdict_id.desc())
+        every = [
+            one
+            for one in session.scalars(query)
+            if one.outcome in outcomes
+            and outcome in (None, one.outcome)
+            and wanted.tp in (None, one.tp)
+            and set(wanted.terms) <= set(one.terms)
+        ]
+        assert len(every) > PAGE
+        for start in (0, len(every) // 2):
+            before = every[start - 1] if start else None
+            after = None if before is None else Cursor(created_at=before.created_at, id=before.verdict_id)
+            found = verdicts.newest_ids(session, wanted=wanted, after=after, limit=PAGE)
+            assert found == [one.verdict_id for one in every[start : start + PAGE]]
+        total = verdicts.count_current(session, wanted=wanted)
+        assert (total.count, total.is_exact) == (min(len(every), COUNTED), len(every) <= COUNTED)
+
+
 @pytest.mark.parametrize("chosen", VERDICTS[:8], ids=str)
 def test_a_day(filled: Engine, chosen: dict[str, Any]) -> None:
     wanted = VerdictFilter(**chosen)
@@ -163,6 +193,24 @@ def test_a_day(filled: Engine, chosen: dict[str, Any]) -> None:
         lambda session: verdicts.list_as_of(session, wanted=wanted, until=UNTIL, after=None, limit=PAGE),
     )
     assert read <= 16 * PAGE
+
+
+@pytest.mark.parametrize("code", ["A", "A:x", "A:y:z", "B", "x", "x A", "A:"])
+def test_a_code_is_found_on_a_day_with_and_without_its_detail(filled: Engine, code: str) -> None:
+    """A part of a code is none, and a detail may hold whatever it likes."""
+    given = [["A"], ["A:x", "B"], ["B", "A:y:z"], ["AA:x"], ["x A:z"], ["BA", "x:A:x"], ["A:"], []]
+    with Session(filled) as session:
+        session.execute(text("ALTER TABLE verdict DISABLE TRIGGER USER"))
+        newest = VerdictFilter(outcome="qualified")
+        ids = verdicts.ids_as_of(session, wanted=newest, until=UNTIL, after=None, limit=len(given))
+        for verdict_id, codes in zip(ids, given, strict=True):
+            changed = text("UPDATE verdict SET finding_codes = CAST(:codes AS text[]) WHERE id = :id")
+            session.execute(changed, {"codes": codes, "id": verdict_id})
+        wanted = VerdictFilter(terms=(f"code:{code}",))
+        found = verdicts.ids_as_of(session, wanted=wanted, until=UNTIL, after=None, limit=PAGE)
+        session.rollback()
+    fit = [any(code in (one, one.partition(":")[0]) for one in codes) for codes in given]
+    assert found == [one for one, fits in zip(ids, fit, strict=True) if fits]
 
 
 def test_what_judging_asks(filled: Engine) -> None:
