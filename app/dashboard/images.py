@@ -62,10 +62,14 @@ class Asked:
         """What limits the list, by name."""
         return {name: getattr(self, name) for name in FILTERS if getattr(self, name)}
 
+    @property
+    def shown(self) -> dict[str, str]:
+        """What stands in the address: the tab too."""
+        return {"tab": self.tab, **self.given} if self.tab else self.given
+
     def address(self, **other: str) -> str:
         """The list with these filters; this is the address to share."""
-        values = {"tab": self.tab, **self.given, **other}
-        kept = {name: value for name, value in values.items() if value}
+        kept = {name: value for name, value in {**self.shown, **other}.items() if value}
         return f"/images?{urlencode(kept)}" if kept else "/images"
 
     def on(self, tab: str) -> str:
@@ -153,7 +157,7 @@ def _show_scopes(
 ) -> Response:
     chosen, ignored = read_filters(filters, tab=tab)
     found = queries_evidence.scopes(session, filters=chosen, after=asked.after, limit=asked.size + 1)
-    shown, token = next_token(asked, found)
+    shown, token = next_token(asked.under("/images", filters.shown), found)
     total = None if chosen.terms or chosen.words or chosen.tp or chosen.dcp else _of_tab(counts, tab=tab)
     return page(
         request,
@@ -183,7 +187,7 @@ def _show_registered(
     find = queries_evidence.images_without_evidence if unknown else queries.images
     count = queries_evidence.count_images_without_evidence if unknown else queries.count_images
     found = find(session, after=asked.after, limit=asked.size + 1)
-    shown, token = next_token(asked, found)
+    shown, token = next_token(asked.under("/images", filters.shown), found)
     return page(
         request,
         "images_registered.html",

@@ -41,9 +41,10 @@ def show_qualified(
     day, degrees, ignored = read_question(on.strip(), tp=tp.strip(), dcp=dcp.strip(), now=now)
     wanted = VerdictFilter(outcome=Outcome.QUALIFIED.value, tp=degrees["tp"], dcp=degrees["dcp"])
     ids = current.ids_of_day(session, wanted=wanted, on=day, after=asked.after, limit=asked.size + 1)
-    shown, token = next_token(asked, queries_evidence.scope_rows(session, verdict_ids=ids))
-    size = request.query_params.get("page_size", "")
     question = {"on": day.isoformat(), "tp": degrees["tp"] or "", "dcp": degrees["dcp"] or ""}
+    found = queries_evidence.scope_rows(session, verdict_ids=ids)
+    shown, token = next_token(asked.under("/qualified", _given(question)), found)
+    size = request.query_params.get("page_size", "")
     return page(
         request,
         "qualified.html",

@@ -11,7 +11,6 @@ from fastapi.responses import RedirectResponse
 from app.core.qualify.facts import Capability, Kind
 from app.dashboard.access import ImagesVisitor
 from app.dashboard.templating import page
-from app.db.session import database_time
 from app.receipts import service as receipts
 from app.receipts.service import ReceiptFilter
 from app.web.auth import Scope
@@ -69,13 +68,13 @@ def list_receipts(
         return RedirectResponse(filters.address(), status_code=303)
     wanted, ignored = read_filters(filters)
     found = receipts.list_receipts(session, wanted=wanted, after=asked.after, limit=asked.size + 1)
-    shown, token = next_token(asked, found)
+    shown, token = next_token(asked.under("/receipts", filters.given), found)
     size = request.query_params.get("page_size", "")
     return page(
         request,
         "receipts.html",
         login=login,
-        now=database_time(session),
+        now=login.now,
         receipts=shown,
         total=receipts.count_receipts(session, wanted=wanted),
         asked=filters,

@@ -3,8 +3,8 @@
 import base64
 import binascii
 import hmac
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Final, Protocol, TypeVar, runtime_checkable
 from uuid import UUID
@@ -45,6 +45,10 @@ class Page:
     after: Cursor | None
     secret: bytes
     scope: str
+
+    def under(self, path: str, filters: Mapping[str, str]) -> "Page":
+        """The same page as a link asks for it, which may write filters otherwise than this request did."""
+        return replace(self, scope=_scope(path, filters.items()))
 
     def token(self, cursor: Cursor) -> str:
         """The opaque token with which the next request goes on after `cursor`."""
@@ -111,6 +115,11 @@ def next_token(page: Page, rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
     return shown, page.token(Cursor(created_at=last.created_at, id=name))
 
 
+def _scope(path: str, filters: Iterable[tuple[str, str]]) -> str:
+    """What a token is good for: one list under these filters."""
+    return f"{path}?{sorted(one for one in filters if one[0] not in {'page_size', 'page_token'})}"
+
+
 def _mac(secret: bytes, *, scope: str, body: bytes) -> bytes:
     return hmac.digest(secret, scope.encode() + b"\0" + body, "sha256")[:16]
 
@@ -153,12 +162,7 @@ async def page(
     if page_size < 0:
         raise BadRequest(f"page_size: expected 0 or more, found {page_size}", code="page-size-invalid")
     secret: bytes = request.app.state.page_secret
-    filters = sorted(
-        (name, value)
-        for name, value in request.query_params.multi_items()
-        if name not in {"page_size", "page_token"}
-    )
-    scope = f"{request.url.path}?{filters}"
+    scope = _scope(request.url.path, request.query_params.multi_items())
     after = _read_token(page_token, secret=secret, scope=scope) if page_token else None
     return Page(size=min(page_size or DEFAULT_SIZE, LARGEST_SIZE), after=after, secret=secret, scope=scope)
 

@@ -15,6 +15,7 @@ from app.models import Image
 from tests.app import dashboard_rows as rows
 from tests.app.browser import text_of
 from tests.app.evidence_rows import BAD, GOOD, Paper, add_papers, own_papers, wrong_answer
+from tests.app.test_list_plans import statements
 from tests.core import evidence_documents as made
 
 
@@ -302,3 +303,40 @@ def test_what_was_qualified_on_a_day_stays_so(filled: TestClient, database: Data
     assert f"/api/v1/verdicts?outcome=qualified&amp;on={today}&amp;tp=2&amp;dcp=1" in page(filled, address)
     for wrong in ("on=yesterday", "tp=four", "dcp=0"):
         assert "Not understood, so it limits nothing" in text_of(page(filled, f"/qualified?{wrong}"))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/qualified?",
+        "/qualified?tp=02&",
+        f"/images?tab=qualified&commit={made.COMMIT.upper()}&",
+        "/images?tab=%20qualified&",
+        "/receipts?capability=restore%20&",
+        "/receipts?whatever=else&",
+    ],
+)
+def test_a_list_goes_on_however_its_filters_were_written(filled: TestClient, address: str) -> None:
+    older = re.search(r'rel="next" href="([^"]+)"', page(filled, f"{address}page_size=1"))
+    assert older
+    assert "Newest" in page(filled, older[1].replace("&amp;", "&"))
+
+
+# The session, the counts of the tabs and of what is registered, the ids of the list, its lines; filtered, its
+# count. What one image or receipt asks grows with nothing either.
+QUESTIONS = {
+    "/images?tab=qualified": 5,
+    "/images?tab=other": 5,
+    "/images?tab=rejected&gate=semantic": 6,
+    "/qualified": 4,
+    f"/images/{GOOD}": 9,
+    f"/receipts/{own_digest()}": 15,
+}
+
+
+@pytest.mark.parametrize("address", QUESTIONS)
+def test_a_page_asks_few_questions(filled: TestClient, address: str) -> None:
+    page(filled, address)
+    with statements() as asked:
+        page(filled, address)
+    assert len(asked) <= QUESTIONS[address], "\n".join(statement for statement, _ in asked)
