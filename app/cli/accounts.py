@@ -27,7 +27,7 @@ def create(name: Name, preset: Preset = "viewer", as_json: AsJson = False) -> No
 
 @accounts_app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List accounts, newest first."""
+    """List accounts, newest first, and what each lacks of its preset as it is by now."""
     with beside() as session:
         shown = [_shown(row) for row in service.list_accounts(session, after=None, limit=_MOST)]
     if as_json:
@@ -35,6 +35,9 @@ def list_(as_json: AsJson = False) -> None:
         return
     for one in shown:
         say(f"{one['name']}  {'disabled' if one['disabled'] else 'enabled'}  {','.join(one['scopes'])}")
+        if one["lacks"]:
+            give = f"sparkgate accounts change {one['name']} --preset {one['preset']}"
+            say(f"    lacks {', '.join(one['lacks'])}: {give}")
 
 
 @accounts_app.command()
@@ -77,10 +80,13 @@ def _say(row: Account, *, as_json: bool) -> None:
 
 
 def _shown(row: Account) -> dict[str, Any]:
+    preset = service.preset_of(frozenset(map(Scope, row.scopes)))
     return {
         "id": str(row.id),
         "name": row.name,
         "scopes": sorted(row.scopes),
+        "preset": preset.name,
+        "lacks": sorted(preset.lacks),
         "has_password": row.password_hash is not None,
         "disabled": row.disabled_at is not None,
     }

@@ -6,9 +6,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.accounts import service
+from app.accounts.service.presets import ADDED
 from app.cli import cli
 from app.config import Settings
 from app.db.session import Database
+from app.web.auth import PRESETS, Scope
 
 
 @pytest.fixture
@@ -68,3 +70,77 @@ def test_what_is_refused_is_told_in_words(run: Run, arguments: tuple[str, ...], 
     done = run(*arguments)
     assert done.exit_code == 2
     assert words in done.stderr
+
+
+BEFORE_DRILLS = PRESETS["operator"] - {Scope.DRILLS_WRITE}
+BEFORE_PROFILES = BEFORE_DRILLS - {Scope.PROFILES_READ, Scope.PROFILES_WRITE}
+
+
+@pytest.mark.parametrize(
+    ("scopes", "preset", "lacks"),
+    [
+        (BEFORE_DRILLS, "operator", ["drills:write"]),
+        (BEFORE_PROFILES, "operator", ["drills:write", "profiles:read", "profiles:write"]),
+        (
+            BEFORE_PROFILES - {Scope.RECEIPTS_APPEND},
+            "operator",
+            ["drills:write", "profiles:read", "profiles:write", "receipts:append"],
+        ),
+        (PRESETS["viewer"] - {Scope.PROFILES_READ}, "viewer", ["profiles:read"]),
+        (PRESETS["auditor"] - {Scope.PROFILES_READ}, "auditor", ["profiles:read"]),
+        # Somebody chose these, or they are all there is.
+        (PRESETS["operator"] - {Scope.RESTORES_WRITE}, None, []),
+        (PRESETS["viewer"] - {Scope.NODES_READ}, None, []),
+        (BEFORE_DRILLS | {Scope.EVIDENCE_EXPORT}, None, []),
+        (frozenset(), None, []),
+        *((scopes, name, []) for name, scopes in PRESETS.items()),
+        # Admin does everything that people do, whatever else the account holds.
+        (frozenset({Scope.ADMIN}), "admin", []),
+        (PRESETS["admin"] - {Scope.DRILLS_WRITE}, "admin", []),
+    ],
+    ids=str,
+)
+def test_the_list_says_what_an_account_lacks_of_its_preset(
+    run: Run, database: Database, scopes: frozenset[Scope], preset: str | None, lacks: list[str]
+) -> None:
+    with database.transaction() as session:
+        service.create_account(session, name="old", password=None, scopes=scopes)
+    one = run.json("accounts", "list")["accounts"][0]  # type: ignore[index]
+    assert (one["preset"], one["lacks"], one["scopes"]) == (preset, lacks, sorted(scopes))
+    words = run("accounts", "list").output
+    hint = f"lacks {', '.join(lacks)}: sparkgate accounts change old --preset {preset}"
+    assert (hint in words) == bool(lacks)
+
+
+def test_what_is_lacking_is_given_when_it_is_said_and_to_no_key(run: Run, database: Database) -> None:
+    with database.transaction() as session:
+        service.create_account(session, name="old", password=None, scopes=BEFORE_PROFILES)
+        key, narrow = (
+            service.create_key(session, account_name="old", label=label, scopes=scopes)
+            for label, scopes in (("ci", BEFORE_PROFILES), ("look", frozenset({Scope.RESTORES_READ})))
+        )
+    refused = run("keys", "create", "new", "--account", "old")
+    assert (refused.exit_code, "found profiles:read for a key" in refused.output) == (2, True)
+
+    def scopes_of(text: str) -> frozenset[Scope]:
+        with database.reading() as session:
+            principal = service.authenticate_key(session, text=text)
+        assert principal is not None
+        return principal.scopes
+
+    before = (scopes_of(key), scopes_of(narrow))
+    run("accounts", "list")
+    assert (scopes_of(key), scopes_of(narrow)) == before, "looking changes nothing"
+    changed = run.json("accounts", "change", "old", "--preset", "operator")
+    assert (changed["lacks"], changed["scopes"]) == ([], sorted(PRESETS["operator"]))
+    assert (scopes_of(key), scopes_of(narrow)) == before, "a key may do what it said when it was made"
+    assert run("keys", "create", "new", "--account", "old").exit_code == 0
+
+
+def test_a_new_scope_of_a_preset_is_written_down_as_one() -> None:
+    first = {"images:read", "images:write", "restores:read", "restores:write", "nodes:read"}
+    first |= {"nodes:report", "evidence:export"}
+    came = frozenset[Scope]().union(*ADDED)
+    given = frozenset[Scope]().union(*(PRESETS[name] for name in PRESETS if name != "admin"))
+    assert given - came == first
+    assert came <= given

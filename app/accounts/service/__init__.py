@@ -1,6 +1,7 @@
 """Who someone is, and what they may do.
 
 people      accounts, their scopes and passwords
+presets     which preset an account holds, and what it lacks of it by now
 keys        API keys
 known       keys recognised a moment ago, and when each was last used
 changes     forgets them when something changes
@@ -40,6 +41,7 @@ from app.accounts.service.people import (
     list_accounts,
     set_password,
 )
+from app.accounts.service.presets import PresetOf, preset_of
 
 __all__ = [
     "ACCOUNT_NAME",
@@ -56,6 +58,7 @@ __all__ = [
     "KnownKeys",
     "Login",
     "NewKey",
+    "PresetOf",
     "authenticate_key",
     "change_account",
     "create_account",
@@ -69,6 +72,7 @@ __all__ = [
     "log_out",
     "make_key",
     "make_key_for",
+    "preset_of",
     "resume",
     "revoke_key",
     "revoke_key_for",
