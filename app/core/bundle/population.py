@@ -74,7 +74,7 @@ class Population:
         for key in (*keys, _own(sha256)):
             self._carry(key, sha256)
         image = known(facts.subject.image)
-        concerned = {_own(sha256), *addressed(keys), *self._published(keys)}
+        concerned = {_own(sha256), *addressed(keys), *self._published(keys, sha256=sha256)}
         if facts.claim is not None:
             concerned.add(_own(facts.claim.subject_sha256))
         config = config_id(image)
@@ -129,9 +129,16 @@ class Population:
         about = sorted(self._declared.get(sha256, ()), key=lambda one: one[:2])
         return tuple(declaration for _, _, declaration in about[:_MOST_DECLARATIONS])
 
-    def _published(self, keys: Sequence[str]) -> Iterator[str]:
-        """Keys of the images whose labels-only child these keys publish."""
-        children = [key.removeprefix("registry:") for key in keys if key.startswith("registry:")]
+    def _published(self, keys: Sequence[str], *, sha256: str) -> Iterator[str]:
+        """Keys of the images whose registry digest is read in this receipt from now on: in the first by
+        digest of those that give one. And of those whose labels-only child these keys publish."""
+        pairs = [key for key in keys if key.startswith("registry:")]
+        children = [pair.removeprefix("registry:") for pair in pairs]
+        yield from (
+            word("image", child)
+            for pair, child in zip(pairs, children, strict=True)
+            if sha256 in self.by_key([pair], most=1)
+        )
         for linking in self.marked(_short(word("labels-child", child)) for child in children):
             for link in self.facts(linking).lifecycle.labels_only:
                 yield word("image", known(link.runtime))

@@ -5,7 +5,7 @@ one. It asks one thing after the other of one receipt; here everything that it w
 judgement is asked beforehand, at once.
 """
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from sqlalchemy.orm import Session
@@ -137,8 +137,7 @@ def concerned(
 
     Args: told: what was asked once they were kept, with their locks held.
     """
-    own = {one.facts.sha256 for one in appended}
-    by_key = {one.facts.sha256: _changed_keys(session, one, own=own) for one in appended}
+    by_key = {one.facts.sha256: _changed_keys(session, one) for one in appended}
     second = {known(one.facts.subject.image) for one in appended if one.is_second}
     for one in appended:
         image = known(one.facts.subject.image)
@@ -156,22 +155,22 @@ def concerned(
     return found
 
 
-def _changed_keys(session: Session, one: Appended, *, own: Set[str]) -> list[str]:
-    return [*addressed(one.keys), *_newly_published(session, appended=one, own=own)]
+def _changed_keys(session: Session, one: Appended) -> list[str]:
+    return [*addressed(one.keys), *_newly_published(session, appended=one)]
 
 
-def _newly_published(session: Session, *, appended: Appended, own: Set[str]) -> Iterator[str]:
-    """Images that get their first registry digest, and those they are children of.
+def _newly_published(session: Session, *, appended: Appended) -> Iterator[str]:
+    """Images whose registry digest is read in this document from now on, and those they are children of.
 
-    Args: own: what came in together.
+    It is read in the first by digest of those that give one, so a later one may take the place of another.
     """
-    pairs = _of_role(appended.keys, "registry")
-    for pair in pairs:
-        if related.by_key(session, keys=[pair], most=len(own) + 1) - own:
+    for pair in _of_role(appended.keys, "registry"):
+        if appended.facts.sha256 not in related.by_key(session, keys=[pair], most=1):
             continue
         _, _, image = pair.partition(":")
         yield f"image:{image}"
-        linking = related.by_key(session, keys=[f"labels-child:{image}"], most=MOST_OF_A_KIND)
+        child = f"labels-child:{image}"
+        linking = related.every_by_key(session, keys=[child])[child]
         for held in related.keys_of(session, digests=linking).values():
             yield from ("image" + key.removeprefix("labels") for key in _of_role(held, "labels"))
 

@@ -1,0 +1,66 @@
+"""In whatever order documents about an image come in, the verifier makes the same verdicts of them."""
+
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings
+from app.core.bundle.verify import VerifyOptions, verify_bundle
+from app.core.digest import sha256
+from app.core.qualify.values import Basis
+from app.db.session import Database
+from app.evidence.service import reading
+from app.evidence.service.request import ExportOrder, request_export
+from app.ledger.service.signing import read_signer
+from app.receipts.service import Submission
+from app.receipts.service.stored import facts_of_bytes
+from app.verdicts.service.submit import submit_many
+from tests.app.evidence_documents import publication, raw, receipt
+from tests.app.evidence_exports import with_key
+from workers.bundle_builder import BundleBuilder
+
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def settings(settings: Settings, tmp_path: Path) -> Settings:
+    return with_key(settings, tmp_path)
+
+
+def come_in(database: Database, *documents: bytes) -> None:
+    """Together."""
+    submissions = [Submission(raw=one, facts=facts_of_bytes(one), origin=None) for one in documents]
+    with database.transaction() as session:
+        submit_many(session, submissions=submissions, by="ada", grade=Basis.SELF_CONSISTENT)
+
+
+def findings(database: Database, settings: Settings) -> list[str]:
+    assert settings.ledger_key_file is not None
+    signer = read_signer(settings.ledger_key_file)
+    with database.transaction() as session:
+        export_id = request_export(session, order=ExportOrder(), signer=signer, by="aurora").id
+    builder = BundleBuilder(database, clock=lambda: 0.0, settings=settings, signer=signer)
+    builder.tend()
+    builder.wait(PATIENCE_S)
+    found = verify_bundle(reading.bundle_path(settings, export_id=export_id), options=VerifyOptions())
+    return [str(one) for one in found.findings]
+
+
+def publications(count: int) -> list[bytes]:
+    """Records of one publication that differ in a remark, in the order of their digests."""
+    return sorted((raw(publication(remark=f"copy {n}")) for n in range(count)), key=sha256)
+
+
+@pytest.mark.parametrize("together", [1, 2], ids=["one by one", "by twos"])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 3, 0, 1)], ids=str)
+def test_an_image_that_was_published_more_than_once(
+    database: Database, settings: Settings, order: tuple[int, ...], together: int
+) -> None:
+    """The digest is read in the first of the records, whichever came in first."""
+    records = publications(len(order))
+    come_in(database, raw(receipt(artifact__image="local build")))
+    for start in range(0, len(order), together):
+        come_in(database, *(records[at] for at in order[start : start + together]))
+    # What came in last may be judged behind the end of a bundle, and is not asked for.
+    come_in(database, raw({"schema": "example/unknown-v1"}))
+    assert findings(database, settings) == []
