@@ -21,9 +21,11 @@ from app.core.profiles.effective import EffectiveProfile, effective_object, effe
 from app.core.profiles.findings import ProfileFinding
 from app.core.profiles.folder import Receipt, check_contract, pinned_findings
 from app.core.profiles.guards import RankCase, ranks_findings
+from app.core.profiles.guards.degrees import entry_findings
+from app.core.profiles.namespace import IMAGE_ID
 from app.core.profiles.observed import ObservedRank, observe
 from app.core.profiles.secrets import masked
-from app.core.profiles.site import Site, read_site
+from app.core.profiles.site import Site, read_site, site_findings
 
 ContractFile = Annotated[Path, typer.Argument(help="The profile contract.")]
 AssetsOption = Annotated[
@@ -77,17 +79,16 @@ def check(
             receipt=image,
         )
         found += pinned_findings(loaded.contract, image, load_selections(selection or []))
-        ranks = [_observed(text) for text in observed or []]
-        if ranks:
-            free = dict(_free_bytes(text) for text in available or [])
-            found += _guards(
-                loaded,
-                profile,
-                ranks=ranks,
-                around=_Around(
-                    receipt=image, site=load_site(site), free=free, floor=floor, draft=dynamic_draft
-                ),
-            )
+        around = _Around(
+            receipt=image,
+            site=load_site(site),
+            free=dict(_free_bytes(text) for text in available or []),
+            floor=floor,
+            draft=dynamic_draft,
+        )
+        if around.site is not None:
+            found += tuple(site_findings(around.site, profile=profile, image_id=receipt_image_id(image)))
+        found += _guards(loaded, profile, ranks=_all_observed(observed or []), around=around)
         head = {"file": str(contract), "contract_sha256": loaded.contract.sha256, "profile": profile}
         finish(head, found, as_json=as_json, all_of_them=everything)
 
@@ -115,9 +116,16 @@ def load_site(file: Path | None) -> Site | None:
 
 
 def receipt_image_id(receipt: Receipt | None) -> str | None:
-    """The image id a receipt is about, if it has the form of text."""
+    """The image id a receipt is about; none where it has no form of one, which the receipt's check tells."""
     value = receipt.value.get("image_id") if receipt is not None and isinstance(receipt.value, dict) else None
-    return value if isinstance(value, str) else None
+    return value if isinstance(value, str) and IMAGE_ID.fullmatch(value) else None
+
+
+def _all_observed(texts: list[str]) -> list[ObservedRank]:
+    ranks = [_observed(text) for text in texts]
+    if len({one.rank for one in ranks}) < len(ranks):
+        raise FormatError("--rank", expected="every rank once", found="one twice")
+    return ranks
 
 
 def _observed(text: str) -> ObservedRank:
@@ -149,6 +157,12 @@ class _Around:
 def _guards(
     loaded: LoadedContract, profile: str | None, *, ranks: list[ObservedRank], around: _Around
 ) -> tuple[ProfileFinding, ...]:
+    if not ranks:
+        if around.free or around.draft is not None:
+            raise FormatError("--available, --dynamic-draft", expected="--rank beside them", found="none")
+        names = [profile] if profile is not None else list(loaded.contract.profiles)
+        entries = [loaded.contract.profiles[name] for name in names]
+        return tuple(one for entry in entries for one in entry_findings(loaded.contract, entry))
     if profile is None:
         raise FormatError("--rank", expected="--profile, the profile the ranks should run", found="none")
     resolved = effective_profile(loaded.contract, profile, templates=loaded.templates.by_name)

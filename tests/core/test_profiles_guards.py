@@ -47,6 +47,12 @@ def test_another_dcp_than_the_profiles_fails_on_every_arm(profile: str, value: s
     assert [one for one in found if one[0] == "GUARD_DCP_NAME"] == expected
 
 
+@pytest.mark.parametrize("value", ["four", "4 ", "", "3", "8", "0", "-4", "4.0"])
+def test_what_a_rank_holds_must_divide_whatever_the_contract_says(value: str) -> None:
+    found = failing(RING_CACHE, {"DECODE_CONTEXT_PARALLEL_SIZE": value})
+    assert ("GUARD_DCP_DIVIDES", "/DECODE_CONTEXT_PARALLEL_SIZE") in found
+
+
 @pytest.mark.parametrize("profile", ARMS)
 def test_a_rank_without_a_dcp_is_told_what_the_launcher_would_take(profile: str) -> None:
     values = made.rank_values(profile)

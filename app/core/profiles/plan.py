@@ -22,7 +22,7 @@ from app.core.profiles.namespace import IMAGE_ID, derive_namespace
 from app.core.profiles.observed import ObservedRank
 from app.core.profiles.profile_entry import ProfileEntry
 from app.core.profiles.secrets import masked
-from app.core.profiles.site import Site
+from app.core.profiles.site import Site, chosen_finding
 from app.core.profiles.template import has_control, is_placeholder, is_variable
 from app.core.qualify.pointer import step
 
@@ -273,7 +273,7 @@ def _findings(effective: EffectiveProfile, order: RankOrder) -> Iterator[Profile
         detail = "not given: " + ", ".join(effective.missing)
         yield finding("TPL_VALUE", CheckResult.NOT_TESTED, detail=detail, rank=order.rank)
     yield from _given_findings(effective, order)
-    yield _site_finding(effective.entry, order)
+    yield chosen_finding(order.site, profile=effective.entry.name, rank=order.rank)
     yield finding(
         "REN_NOT_AUTHORIZED",
         CheckResult.FAIL,
@@ -299,20 +299,3 @@ def _given_findings(effective: EffectiveProfile, order: RankOrder) -> Iterator[P
                 found=masked(key, value),
                 rank=order.rank,
             )
-
-
-def _site_finding(entry: ProfileEntry, order: RankOrder) -> ProfileFinding:
-    code, site = "SITE_PROFILE_NOT_ALLOWED", order.site
-    chosen = site.runtime_profile if site is not None else None
-    if site is None or chosen is None:
-        missing = "not given: site" if site is None else "the site names no profile"
-        return finding(code, CheckResult.NOT_TESTED, detail=missing, rank=order.rank)
-    return finding(
-        code,
-        CheckResult.PASS if chosen == entry.name else CheckResult.FAIL,
-        pointer="/runtime_profile",
-        expected=entry.name,
-        found=chosen,
-        rank=order.rank,
-        document_sha256=site.sha256,
-    )

@@ -6,6 +6,7 @@ profile value; whatever else it holds is refused.
 
 import ipaddress
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +14,8 @@ from app.core.digest import Digest
 from app.core.errors import shown
 from app.core.profiles.documents import DocumentKind, ProfileDocument, read_profile_document
 from app.core.profiles.fields import Fields, Problems
+from app.core.profiles.findings import CheckResult, ProfileFinding, finding
+from app.core.profiles.namespace import derive_namespace, isolated_finding
 from app.core.profiles.template import has_control
 from app.core.qualify.pointer import step
 
@@ -101,6 +104,54 @@ def read_site(
     )
     problems.refuse()
     return site
+
+
+def site_findings(site: Site, *, profile: str | None, image_id: str | None) -> Iterator[ProfileFinding]:
+    """What a site that is in form says of a profile and an image: SITE_FIELDS, SITE_PROFILE_NOT_ALLOWED,
+    NS_DIAG_ISOLATED.
+
+    Args: profile: what is asked for, if it is one. image_id: of the image receipt, without which a site may
+    hold no options (§6).
+    """
+    yield finding("SITE_FIELDS", CheckResult.PASS, document_sha256=site.sha256)
+    yield chosen_finding(site, profile=profile)
+    options = {
+        "cache_diagnostics": site.diagnostic_namespace,
+        "nccl_debug": site.nccl_debug,
+        "r33_profile_contract_roots": site.contract_roots,
+    }
+    for name, value in options.items() if image_id is None else ():
+        if value:
+            detail = f"not given: image receipt, which {name} needs"
+            yield finding(
+                "SITE_PROFILE_NOT_ALLOWED",
+                CheckResult.NOT_TESTED,
+                pointer=step(name),
+                detail=detail,
+                document_sha256=site.sha256,
+            )
+    if image_id is not None and site.runtime_profile is not None:
+        derived = derive_namespace(image_id, site.runtime_profile)
+        at = "/cache_diagnostics/namespace"
+        yield isolated_finding(derived=derived, diagnostic=site.diagnostic_namespace, pointer=at)
+
+
+def chosen_finding(site: Site | None, *, profile: str | None, rank: int | None = None) -> ProfileFinding:
+    """SITE_PROFILE_NOT_ALLOWED: the site chooses the profile that is asked for."""
+    code, chosen = "SITE_PROFILE_NOT_ALLOWED", site.runtime_profile if site is not None else None
+    if site is None or chosen is None or profile is None:
+        missing = "the site names no profile" if profile is not None else "not given: profile"
+        detail = "not given: site" if site is None else missing
+        return finding(code, CheckResult.NOT_TESTED, detail=detail, rank=rank)
+    return finding(
+        code,
+        CheckResult.PASS if chosen == profile else CheckResult.FAIL,
+        pointer="/runtime_profile",
+        expected=profile,
+        found=chosen,
+        rank=rank,
+        document_sha256=site.sha256,
+    )
 
 
 def _profile(top: Fields) -> str | None:

@@ -8,8 +8,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from app.core.profiles.findings import CheckResult, ProfileFinding
+from app.core.digest import Digest
+from app.core.profiles.contract import Contract
+from app.core.profiles.findings import CheckResult, ProfileFinding, finding
 from app.core.profiles.guards.case import RankCase
+from app.core.profiles.profile_entry import ProfileEntry
+from app.core.qualify.pointer import step
 
 DCP_VARIABLE: Final = "DECODE_CONTEXT_PARALLEL_SIZE"
 TP_VARIABLE: Final = "TENSOR_PARALLEL_SIZE"
@@ -19,13 +23,14 @@ PERMITTED_DCP: Final = (1, 2, 4)
 INTERLEAVE_FLAGS: Final = ("--dcp-kv-cache-interleave-size", "--cp-kv-cache-interleave-size")
 _NAME: Final = re.compile(r"tp(?P<tp>[0-9]+)-dcp(?P<dcp>[0-9]+)(?P<cache>-sparkcache)?")
 _INTERLEAVED_BLOCK: Final = 256
+_DIVIDING: Final = "1, 2 or 4, dividing TP"
 
 
 def degree_findings(case: RankCase) -> Iterator[ProfileFinding]:
     """GUARD_DCP_NAME and GUARD_DCP_DIVIDES of one rank."""
     entry = case.entry
     tp, dcp = str(entry.tensor_parallel_size), str(entry.decode_context_parallel_size)
-    yield _name(case)
+    yield _name(entry, rank=case.observed.rank, document_sha256=case.observed.sha256)
     yield case.compared("GUARD_DCP_NAME", "SOURCE_IMAGE_PROFILE", entry.name, detail="profile in force")
     yield case.compared("GUARD_DCP_NAME", TP_VARIABLE, tp, detail="degree of the profile")
     missing = DCP_VARIABLE not in case.environment
@@ -58,18 +63,37 @@ def flag_value(command: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
     return found
 
 
-def _name(case: RankCase) -> ProfileFinding:
-    entry = case.entry
+def entry_findings(contract: Contract, entry: ProfileEntry) -> Iterator[ProfileFinding]:
+    """GUARD_DCP_NAME and GUARD_DCP_DIVIDES as far as the contract alone shows them."""
+    at = f"/profiles{step(entry.name)}"
+    yield _name(entry, at=at, document_sha256=contract.sha256)
+    tp, dcp = entry.tensor_parallel_size, entry.decode_context_parallel_size
+    yield finding(
+        "GUARD_DCP_DIVIDES",
+        CheckResult.PASS if _fits(dcp, tp=tp) else CheckResult.FAIL,
+        pointer=f"{at}/decode_context_parallel_size",
+        expected=_DIVIDING,
+        found=f"DCP {dcp}, TP {tp}",
+        document_sha256=contract.sha256,
+    )
+
+
+def _name(
+    entry: ProfileEntry, *, at: str = "", rank: int | None = None, document_sha256: Digest
+) -> ProfileFinding:
     said = named_degrees(entry.name)
     held = (entry.tensor_parallel_size, entry.decode_context_parallel_size, entry.sparkcache)
-    if said is None:
-        return case.skipped("GUARD_DCP_NAME", f"the name {entry.name} says no degrees")
-    return case.result(
+    same = CheckResult.PASS if said == held else CheckResult.FAIL
+    says_none = f"the name {entry.name} says no degrees"
+    return finding(
         "GUARD_DCP_NAME",
-        CheckResult.PASS if said == held else CheckResult.FAIL,
-        detail=f"name {entry.name} and contract entry",
-        expected=_told(said),
-        found=_told(held),
+        CheckResult.NOT_APPLICABLE if said is None else same,
+        pointer=at,
+        detail=says_none if said is None else f"name {entry.name} and contract entry",
+        expected="" if said is None else _told(said),
+        found="" if said is None else _told(held),
+        rank=rank,
+        document_sha256=document_sha256,
     )
 
 
@@ -93,20 +117,27 @@ def _argument(case: RankCase, flags: tuple[str, ...], expected: str) -> ProfileF
 
 
 def _divides(case: RankCase) -> ProfileFinding:
-    """What the rank holds, else what the contract says."""
-    texts = (case.environment.get(DCP_VARIABLE, ""), case.environment.get(TP_VARIABLE, ""))
+    """What the rank holds; of a variable that it lacks, what the contract says."""
     entry = case.entry
-    dcp, tp = entry.decode_context_parallel_size, entry.tensor_parallel_size
-    if all(text.isascii() and text.isdecimal() and len(text) < 6 for text in texts):
-        dcp, tp = int(texts[0]), int(texts[1])
-    holds = dcp in PERMITTED_DCP and tp % dcp == 0
+    held = case.environment.get(DCP_VARIABLE, str(entry.decode_context_parallel_size))
+    over = case.environment.get(TP_VARIABLE, str(entry.tensor_parallel_size))
+    dcp, tp = _degree(held), _degree(over)
     return case.result(
         "GUARD_DCP_DIVIDES",
-        CheckResult.PASS if holds else CheckResult.FAIL,
+        CheckResult.PASS if _fits(dcp, tp=tp) else CheckResult.FAIL,
         key=DCP_VARIABLE,
-        expected="1, 2 or 4, dividing TP",
-        found=f"DCP {dcp}, TP {tp}",
+        expected=_DIVIDING,
+        found=f"DCP {held}, TP {over}",
     )
+
+
+def _degree(text: str) -> int:
+    """A degree; 0, which is none, for what is no number."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
+
+
+def _fits(dcp: int, *, tp: int) -> bool:
+    return dcp in PERMITTED_DCP and tp > 0 and tp % dcp == 0
 
 
 def _interleave(case: RankCase) -> ProfileFinding:
@@ -115,7 +146,7 @@ def _interleave(case: RankCase) -> ProfileFinding:
     if found is None:
         return case.untested("GUARD_DCP_DIVIDES", "name not published: variable of the DCP interleave")
     dcp = case.entry.decode_context_parallel_size
-    number = int(found) if found.isascii() and found.isdecimal() and len(found) < 6 else 0
+    number = _degree(found)
     holds = number > 0 and _INTERLEAVED_BLOCK % number == 0 and (dcp == 1 or number % 4 == 0)
     return case.result(
         "GUARD_DCP_DIVIDES",
