@@ -8,10 +8,7 @@ process, an import runs through the command line and the web process. Nothing el
 """
 
 import argparse
-import json
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,13 +18,12 @@ from app.core.qualify.values import Basis
 from app.db.session import Database, open_database
 from app.receipts.service.stored import facts_of_bytes
 from app.verdicts.service.submit import submit
-from tests.bench.control import commit_measured, free_port, keep, rounded
 from tests.bench.control_figures import spread
 from tests.bench.control_site import Site, say
 from tests.bench.evidence_import import document, measure_imports, start_import, write_folder
 from tests.bench.evidence_pages import measure_pages
 from tests.bench.evidence_rows import fill
-from tests.bench.machine import describe_machine
+from tests.bench.parts import free_port, keep, measure_parts
 
 PARTS: Final = ("pages", "appends", "imports")
 # Files of the import that runs beside the appends; it is ended with them.
@@ -87,9 +83,8 @@ def _parts(chosen: argparse.Namespace) -> dict[str, Callable[[Site], dict[str, A
     }
 
 
-def run(home: Path, chosen: argparse.Namespace) -> dict[str, Any]:
+def run(home: Path, chosen: argparse.Namespace, result: dict[str, Any]) -> None:
     """All parts in one installation, over the same rows."""
-    result: dict[str, Any] = {"machine": describe_machine(), "commit": commit_measured()}
     result |= {"receipts": chosen.rows, "parts": list(chosen.parts)}
     site = Site(home, port=free_port())
     try:
@@ -104,28 +99,15 @@ def run(home: Path, chosen: argparse.Namespace) -> dict[str, Any]:
             keep(result, at=chosen.json)
     finally:
         site.stop()
-    result["machine_after"] = describe_machine()
-    return result
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=PARTS, choices=PARTS, metavar="PART")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--appends", type=int, default=500)
     parser.add_argument("--imports", type=int, nargs="+", default=[2_000, 10_000])
-    parser.add_argument("--json", type=Path)
-    chosen = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="sparkgate-evidence-"))
-    home.chmod(0o711)
-    try:
-        result = run(home, chosen)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
-    keep(result, at=chosen.json)
-    sys.stdout.write(json.dumps(rounded(result), indent=1) + "\n")
-    return 0
+    return measure_parts(parser, name="evidence", parts=PARTS, run=run)
 
 
 if __name__ == "__main__":
