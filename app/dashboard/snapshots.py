@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import groupby
 from typing import Final
 from uuid import UUID
 
@@ -19,7 +18,6 @@ from app.errors import NotFound
 from app.manifests import service as manifests
 from app.manifests.service import Snapshot
 from app.models import ManifestLocation, SnapshotRow
-from app.nodes import service as nodes
 from app.web.auth import Scope
 from app.web.deps import ReadSession, SettingsDep
 from app.web.paging import PageDep, next_token
@@ -135,24 +133,10 @@ def spreads_of(
     for snapshot_id, place in found:
         by_snapshot.setdefault(snapshot_id, []).append(place)
     return [
-        _spread(by_snapshot[row.id], now=now, silence_s=silence_s) for row in rows if row.id in by_snapshot
+        Spread(
+            snapshot=manifests.snapshot_of(places, now=now, silence_s=silence_s),
+            gone=tuple(place for place in places if place.gone_at is not None),
+        )
+        for row in rows
+        if (places := by_snapshot.get(row.id))
     ]
-
-
-def _spread(places: Sequence[ManifestLocation], *, now: datetime, silence_s: float) -> Spread:
-    first = places[0].root_document
-    present = [place for place in places if place.gone_at is None]
-    by_rank = groupby(present, key=lambda place: place.root_document.rank)
-    snapshot = Snapshot(
-        context_digest=first.context_digest,
-        rank_zero_storage_key=first.rank_zero_storage_key,
-        rank_count=first.rank_count,
-        span_tokens=first.span_tokens,
-        encoded_bytes=first.encoded_bytes,
-        object_count=first.object_count,
-        places={rank: tuple(group) for rank, group in by_rank},
-        away=frozenset(
-            place.node.name for place in places if nodes.is_away(place.node, now=now, silence_s=silence_s)
-        ),
-    )
-    return Spread(snapshot=snapshot, gone=tuple(place for place in places if place.gone_at is not None))

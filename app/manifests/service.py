@@ -248,7 +248,7 @@ def get_snapshot(
     )
     places = [place for place, _ in found]
     require_one_identity(context_digest, keys={place.root_document.rank_zero_storage_key for place in places})
-    return _snapshot(places, now=found[0][1], silence_s=silence_s)
+    return snapshot_of(places, now=found[0][1], silence_s=silence_s)
 
 
 def require_one_identity(context_digest: str, *, keys: Collection[str]) -> None:
@@ -307,10 +307,16 @@ def whereabouts_of(
     return whereabouts(session, rows=rows, silence_s=silence_s)[0]
 
 
-def _snapshot(places: Sequence[ManifestLocation], *, now: datetime, silence_s: float) -> Snapshot:
+def snapshot_of(places: Sequence[ManifestLocation], *, now: datetime, silence_s: float) -> Snapshot:
+    """A snapshot by all its places, at least one; those that are gone hold no rank.
+
+    Args:
+        silence_s: a node that was silent for so many seconds is away.
+    """
     by_rank: dict[int, list[ManifestLocation]] = defaultdict(list)
     for place in places:
-        by_rank[place.root_document.rank].append(place)
+        if place.gone_at is None:
+            by_rank[place.root_document.rank].append(place)
     first = places[0].root_document
     return Snapshot(
         context_digest=first.context_digest,
