@@ -22,7 +22,6 @@ UNREAD = {
     "/observations/*": "read only where the document has no profiles",
     "/conditions/tensor_parallel_degrees": "a list of degrees binds none; serving needs no degree",
     "/profiles/*/decode_context_parallel_size": "of the preferred profile only",
-    "/evidence/result": "a sentence: counts where it repeats the expected answer or is annotated",
     "/limitations/*": "sentences and words: statements",
     "/finish_reason": "read as the reason why no answer can be compared, else shown",
     "/content_characters": "read as the reason why no answer can be compared, else shown",

@@ -43,8 +43,8 @@ _SUBJECT = {
         "wheel_sha256",
         "uncommitted",
     ),
-    *("builder", "topology", "tp", "dcp", "pp", "dcp_of_name", "publication_schema", "configured_schema"),
-    *("manifest_schema", "storage_mode", "kv_dtype", "speculation", "cache_enabled"),
+    *("builder", "topology", "tp", "dcp", "pp", "dcp_of_name", "said_twice", "publication_schema"),
+    *("configured_schema", "manifest_schema", "storage_mode", "kv_dtype", "speculation", "cache_enabled"),
 }
 _FAULT = {
     *(
@@ -71,7 +71,10 @@ NAMES: dict[str, Any] = {
     **dict.fromkeys(("kind", "capability", "family", "ceilings", "no_verdict", "sparkcache", "validator")),
     "capability_of_case": None,
     "subject": _SUBJECT_NAMES,
-    "status": dict.fromkeys(("document", "fallback", "accepted", "flags", "checks", "admission")),
+    "status": {
+        **dict.fromkeys(("document", "fallback", "accepted", "flags", "checks", "admission")),
+        **dict.fromkeys(("flags_anywhere", "admission_anywhere")),
+    },
     "admission": dict.fromkeys(
         ("deployable", "qualified", "reason", "published", "published_digest", "clean_pull")
     ),
@@ -83,7 +86,7 @@ NAMES: dict[str, Any] = {
     "labels_only": dict.fromkeys(("runtime", "child", "layers", "configuration")),
     "registry": dict.fromkeys(("manifest", "image")),
     "pins": dict.fromkeys(("at", "path", "sibling", "sibling_after", "canonical")),
-    "remarks": dict.fromkeys(("meaning", "at", "is", "class", "image")),
+    "remarks": dict.fromkeys(("meaning", "at", "first_of", "is", "class", "image")),
     "statements": dict.fromkeys(("established", "not_established")),
     "cases": {
         **dict.fromkeys(("at", "when", "unless", "not_named", "id_contains", "capability", "status")),
@@ -91,13 +94,15 @@ NAMES: dict[str, Any] = {
         "subject": _SUBJECT_NAMES,
         "span": dict.fromkeys(("context", "prompt", "prompt_tokens", "restored", "cached", "concurrency")),
         "ranks": {
-            **dict.fromkeys(("vectors", "equal_vectors", "listed", "summaries", "counted", "all_verified")),
+            **dict.fromkeys(("vectors", "equal_vectors", "listed", "summaries", "counted")),
+            **dict.fromkeys(("all_verified", "verified_ranks")),
             "records": dict.fromkeys(_RECORDS),
             "headlines": dict.fromkeys(("value", "vector", "blocking")),
         },
         "oracle": {
             **dict.fromkeys(("of", "agreement", "attested", "suffix_if_annotated")),
             "compare": dict.fromkeys(_COMPARE),
+            "right_of_all": dict.fromkeys(("right", "requests", "listed")),
             "published": dict.fromkeys(_COMPARE),
             "same": dict.fromkeys(("reference", "values", "last")),
             "policy": dict.fromkeys(("at", "exact", "else")),

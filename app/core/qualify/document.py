@@ -2,6 +2,7 @@
 (§7.2, §11).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.core.canonical_json import ExactValue, JsonLimits, decode_exact, encode_exact
@@ -28,11 +29,19 @@ class Document:
 
     @property
     def schema(self) -> str | None:
-        """The schema string (``schema``, else ``$schema``); none if it is absent or no string."""
+        """The schema string; none if it is absent or no string."""
         if not isinstance(self.value, dict):
             return None
-        name = self.value.get("schema", self.value.get("$schema"))
+        name = self.value.get(schema_member(self.value))
         return name if isinstance(name, str) else None
+
+
+def schema_member(members: Mapping[str, ExactValue]) -> str:
+    """Under which name a document says its schema: ``$schema`` only where it is the address of a JSON
+    Schema, which is what a schema itself is written with."""
+    of_a_schema = members.get("$schema")
+    named = isinstance(of_a_schema, str) and of_a_schema.startswith(("http://", "https://"))
+    return "$schema" if named and "schema" not in members else "schema"
 
 
 def read_document(raw: bytes, *, subject: str = "document", limits: JsonLimits = LIMITS) -> Document:

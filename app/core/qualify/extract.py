@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 from app.core.errors import DocumentError
 from app.core.qualify.claim import Claim, claim_of
-from app.core.qualify.document import Document, canonical_digest
+from app.core.qualify.document import Document, canonical_digest, schema_member
 from app.core.qualify.facts import Capability, Case, DocumentFacts, Kind, SchemaFacts
 from app.core.qualify.families.activation import activated_subject, activation
 from app.core.qualify.families.carriers import carriers
 from app.core.qualify.families.cases import cases
 from app.core.qualify.families.composition import composed_case, composed_subject
 from app.core.qualify.families.context import Context
-from app.core.qualify.families.identity import registry_pairs, subject_of
+from app.core.qualify.families.identity import malformed_manifests, registry_pairs, subject_of
 from app.core.qualify.families.lifecycle import admission, lifecycle, remarks, statements
 from app.core.qualify.families.links import pins
 from app.core.qualify.families.page_tail import page_tail_chain
@@ -45,7 +45,8 @@ def document_facts(document: Document, *, annotations: Sequence[Phrase] = ()) ->
 def _read(reader: Context, schema: Fact[str]) -> DocumentFacts:
     place, spec, entry = reader.top, reader.spec, reader.entry
     pairs = registry_pairs(place, spec)
-    subject = _subject(reader, subject_of(place, spec.part("subject"), pairs=pairs))
+    malformed = malformed_manifests(place, spec)
+    subject = _subject(reader, subject_of(place, spec.part("subject"), pairs=pairs, malformed=malformed))
     every = tuple(_case(reader, case) for case in cases(reader, subject))
     return DocumentFacts(
         sha256=reader.document.sha256,
@@ -97,7 +98,7 @@ def _schema_fact(document: Document) -> Fact[str]:
     value = document.value
     if not isinstance(value, dict):
         return Missing(gap=Gap.ABSENT, pointer="/schema")
-    return Place(document=value).fact(("/schema", "/$schema"), name)
+    return Place(document=value).fact(("/" + schema_member(value),), name)
 
 
 def _schema_facts(reader: Context, schema: Fact[str], every: tuple[Case, ...]) -> SchemaFacts:

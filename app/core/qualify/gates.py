@@ -307,7 +307,7 @@ class Counters:
     """Numbers that must all be zero (capture after the drain, events after readiness)."""
 
     zero: tuple[Fact[Number], ...] = ()
-    observed: Fact[int] = UNMAPPED
+    observed: Fact[Number] = UNMAPPED
     """That there was anything to observe: restored prefix tokens, cycles run, more than 0."""
 
 

@@ -2,7 +2,7 @@
 
 A pattern is a pointer whose steps may hold ``*``: a step ``*`` is any element of a list or member of an
 object, a step such as ``*_restore`` any member whose name fits. ``a|b`` names two members. Matches come
-in document order.
+in the order of lists, and of the names of members: an object has no order.
 """
 
 import re
@@ -72,9 +72,8 @@ def _walk(value: ExactValue, steps: tuple[str, ...], *, at: str) -> Iterator[tup
             yield from _walk(value[first], rest, at=at + "/" + first)
         elif _is_pattern(first):
             fits = _expression(first).fullmatch
-            for name, member in value.items():
-                if fits(name):
-                    yield from _walk(member, rest, at=at + step(name))
+            for name in sorted(filter(fits, value)):
+                yield from _walk(value[name], rest, at=at + step(name))
         elif "~" in first and _unescaped(first) in value:
             yield from _walk(value[_unescaped(first)], rest, at=at + "/" + first)
     elif isinstance(value, list):

@@ -21,7 +21,7 @@ Form: TypeAlias = Callable[[ExactValue], T | Gap]
 """A JSON value as T, or why it is none."""
 
 _HEX = re.compile(r"[0-9a-f]+")
-_AXIS = {axis: re.compile(rf"(?<![A-Za-z]){axis}\s?(\d{{1,4}})(?!\d)") for axis in ("TP", "DCP", "PP")}
+_AXIS = {axis: re.compile(rf"(?<![A-Za-z]){axis}\s?([0-9]{{1,4}})(?!\d)") for axis in ("TP", "DCP", "PP")}
 _REFERENCE = re.compile(r"(?P<repository>[^@\s]+)@(?P<revision>[0-9a-f]{40})")
 _MOST_COUNT = 2**63
 
@@ -165,6 +165,14 @@ def manifest(value: ExactValue) -> str | Gap:
     if not isinstance(value, str):
         return Gap.WRONG_TYPE
     return image(value.rpartition("@")[2])
+
+
+def manifest_named(value: ExactValue) -> str | Gap:
+    """The digest of a registry reference; one that names none (a tag, another text) is absent, not
+    malformed."""
+    if isinstance(value, str) and "@" not in value and not value.lower().startswith("sha256:"):
+        return Gap.ABSENT
+    return manifest(value)
 
 
 def any_image(value: ExactValue) -> str | Gap:

@@ -10,7 +10,7 @@ manifest schema; qualification holds for one scope key and never transfers. The 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from app.core.qualify.values import UNMAPPED, Fact, Found
+from app.core.qualify.values import UNMAPPED, Fact, Found, Missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,8 @@ class ModelIdentity:
     repository: Fact[str] = UNMAPPED
     revision: Fact[str] = UNMAPPED
     digests: tuple[Found[str], ...] = ()
+    unreadable: tuple[Missing, ...] = ()
+    """Where a digest should stand and something stands that can be none."""
     alias: Fact[str] = UNMAPPED
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from app.core.qualify.codes import CODES
-from app.core.qualify.deployable import deployable_reason
+from app.core.qualify.deployable import GRADES, deployable_reason
 from app.core.qualify.established import established, not_established
 from app.core.qualify.facts import Capability, Carrier, CarrierLevel, Case, DocumentFacts, StatusClass
 from app.core.qualify.findings import Finding, Gate, GateResult, Outcome, Row
@@ -196,10 +196,18 @@ def _deciding_case(verdicts: Sequence[Verdict], *, is_map: bool) -> Verdict:
     if worst_first[0].outcome in (Outcome.UNSUPPORTED, Outcome.REJECTED):
         return worst_first[0]
     holes = [one for one in worst_first if one.row >= Row.INCOMPLETE and one.row < Row.QUALIFIED]
-    best = worst_first[-1]
+    best = _weakest(worst_first)
     if best.outcome is Outcome.QUALIFIED and holes and not is_map:
         return holes[0]
     return best
+
+
+def _weakest(worst_first: Sequence[Verdict]) -> Verdict:
+    """Of the best outcome the case whose answer is least known: the grade of a document is that of all its
+    cases. Cases without an answer have no grade to give; of equal ones the last."""
+    best = [one for one in reversed(worst_first) if one.outcome is worst_first[-1].outcome]
+    answered = [(GRADES.index(one.evidence_grade), one) for one in best if one.evidence_grade is not None]
+    return min(answered, key=lambda graded: graded[0])[1] if answered else best[0]
 
 
 def _is_map(facts: DocumentFacts) -> bool:

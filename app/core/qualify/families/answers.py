@@ -10,7 +10,7 @@ from app.core.qualify.families.context import Context
 from app.core.qualify.families.links import linked_document
 from app.core.qualify.gates import Agreement, AnswerOf, Attestation, Comparison, Oracle, OracleForm
 from app.core.qualify.pointer import last_step, step
-from app.core.qualify.reading import Place, answer, flag, hex64, name, taken
+from app.core.qualify.reading import Place, answer, count, flag, hex64, name, taken
 from app.core.qualify.schema_table import Spec, status_class
 from app.core.qualify.values import UNMAPPED, Basis, Fact, Found, Gap, Missing
 
@@ -21,7 +21,7 @@ _BASIS = {
 }
 # "What is 6 times 7? Reply with only 42.": the prompt itself names the one right answer.
 _NAMED_ANSWER = re.compile(
-    r".*\b(?:reply|respond|answer) with only (?P<answer>[^.?!]+)[.!]?\s*", re.DOTALL | re.IGNORECASE
+    r".*\b(?:reply|respond|answer) with only (?P<answer>[^\s.?!]+)[.!]?\s*", re.DOTALL | re.IGNORECASE
 )
 
 
@@ -31,7 +31,11 @@ def oracle(place: Place, spec: Spec, reader: Context) -> Oracle:
         return Oracle()
     compared = tuple(_comparisons(place, spec))
     equal = tuple(_self_comparisons(place, spec))
-    attested = tuple(_attestations(place, spec.paths("attested"), reader)) + _flags_without_answer(compared)
+    attested = (
+        *_attestations(place, spec.paths("attested"), reader),
+        *_counted(place, spec),
+        *_flags_without_answer(compared),
+    )
     form = _form(compared, equal, attested)
     agreement = _agreement(place, spec, reader)
     return Oracle(
@@ -41,7 +45,7 @@ def oracle(place: Place, spec: Spec, reader: Context) -> Oracle:
         answers=AnswerOf(spec.text("of", AnswerOf.RESTORED.value)),
         comparisons=tuple(one for one in compared if not _is_only_flag(one)) + equal,
         attested=attested,
-        unsaid=tuple(_unsaid(place, spec.paths("attested"))),
+        unsaid=tuple(_unsaid(place, spec.paths("attested"), reader)),
         published=_published(place, spec),
         inconclusive=_inconclusive(place, spec),
         elsewhere=linked_document(place, spec.part("elsewhere")),
@@ -104,9 +108,25 @@ def _attestations(place: Place, patterns: tuple[str, ...], reader: Context) -> I
             )
 
 
-def _unsaid(place: Place, patterns: tuple[str, ...]) -> Iterator[str]:
-    """Where a flag of the schema should stand and nothing does: the block or list element is there. Members
-    of an object picked by a pattern may be of other kinds and owe no flag."""
+def _counted(place: Place, spec: Spec) -> Iterator[Attestation]:
+    """Right answers counted: as many as there were requests is yes, another number no."""
+    for part in spec.parts("right_of_all"):
+        right = place.fact(part.paths("right"), count)
+        requests = place.fact(part.paths("requests"), count)
+        listed = sum(1 for _ in place.values(part.paths("listed")))
+        every = requests.value if isinstance(requests, Found) else listed
+        if isinstance(right, Found) and (right.value or every):
+            yield Attestation(
+                pointer=right.pointer,
+                says=right.value == every if every else True,
+                text=f"{right.value} of {every}" if every else str(right.value),
+            )
+
+
+def _unsaid(place: Place, patterns: tuple[str, ...], reader: Context) -> Iterator[str]:
+    """Where a flag of the schema should stand and nothing does that says yes or no: the block or list element
+    is there. Members of an object picked by a pattern may be of other kinds and owe no flag; a count of zero
+    is one."""
     for pattern in patterns:
         head, _, key = pattern.rpartition("/")
         if not key or "*" in key or "|" in key:
@@ -116,7 +136,8 @@ def _unsaid(place: Place, patterns: tuple[str, ...]) -> Iterator[str]:
         for holder in holders:
             if "*" in head and not last_step(holder.base).isdecimal():
                 continue
-            if not holder.has(key):
+            said = (value == 0 or _says(at, value, reader) is not None for at, value in holder.values((key,)))
+            if not any(said):
                 yield holder.base + step(key)
 
 

@@ -68,6 +68,7 @@ def case_carriers(place: Place, spec: Spec) -> tuple[Carrier, ...]:
 
 def _column(place: Place, spec: Spec) -> Iterator[Carrier]:
     said = False
+    yield from _silent(place, spec.paths("document"))
     for pointer, value in place.values(spec.paths("document")):
         for carrier in _declared(pointer, value):
             said = True
@@ -80,22 +81,40 @@ def _column(place: Place, spec: Spec) -> Iterator[Carrier]:
             yield _carrier(
                 pointer, value, CarrierLevel.DOCUMENT, StatusClass.POLICY if value else StatusClass.RESEARCH
             )
-    for key, level in _BOOLEANS.items():
+    for key, level in _BOOLEANS:
         for pointer, value in place.values(spec.paths(key)):
             if isinstance(value, bool):
                 yield _carrier(pointer, value, level, _BOOLEAN_CLASS[level])
 
 
-_BOOLEANS = {
-    "flags": CarrierLevel.FLAG,
-    "checks": CarrierLevel.CHECK,
-    "admission": CarrierLevel.ADMISSION,
-}
+# Those of the schema, and those at the places where documents of every schema have them.
+_BOOLEANS = (
+    ("flags", CarrierLevel.FLAG),
+    ("checks", CarrierLevel.CHECK),
+    ("admission", CarrierLevel.ADMISSION),
+    ("flags_anywhere", CarrierLevel.FLAG),
+    ("admission_anywhere", CarrierLevel.ADMISSION),
+)
 _BOOLEAN_CLASS = {
     CarrierLevel.FLAG: StatusClass.NONE,
     CarrierLevel.CHECK: StatusClass.CHECK,
     CarrierLevel.ADMISSION: StatusClass.NONE,
 }
+
+
+def _silent(place: Place, patterns: tuple[str, ...]) -> Iterator[Carrier]:
+    """A part of the document that should say its status and does not: no word is less than Q (§2.3)."""
+    for pattern in patterns:
+        head = pattern.rpartition("/")[0]
+        said = any(isinstance(value, str | dict) and value for _, value in place.values((pattern,)))
+        if head and not said and place.has(head):
+            yield Carrier(
+                pointer=pattern,
+                word="",
+                status=StatusClass.NONE,
+                level=CarrierLevel.DOCUMENT,
+                key=last_step(pattern),
+            )
 
 
 def _declared(pointer: str, value: ExactValue) -> Iterator[Carrier]:

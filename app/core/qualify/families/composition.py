@@ -6,6 +6,7 @@ expected one.
 
 import re
 from dataclasses import replace
+from typing import Final
 
 from app.core.qualify.facts import Case
 from app.core.qualify.gates import Attestation, Oracle, OracleForm
@@ -13,6 +14,8 @@ from app.core.qualify.pointer import step
 from app.core.qualify.reading import Place, degree, name
 from app.core.qualify.subject import Subject, Topology
 from app.core.qualify.values import Basis, Found
+
+_OF_THE_PROMPT: Final = "".join(rf"(?<!\b{word} )" for word in ("canary", "not", "never", "have")) + r"\b"
 
 
 def composed_subject(place: Place, subject: Subject) -> Subject:
@@ -42,11 +45,16 @@ def composed_case(place: Place, case: Case) -> Case:
 
 def _attested(oracle: Oracle, attested: Attestation) -> Oracle:
     return replace(
-        oracle, form=OracleForm.ATTESTED, basis=Basis.ATTESTED, attested=(*oracle.attested, attested)
+        oracle,
+        form=OracleForm.ATTESTED,
+        basis=Basis.ATTESTED,
+        attested=(*oracle.attested, attested),
+        unsaid=tuple(at for at in oracle.unsaid if at != attested.pointer),
     )
 
 
 def _says_returned(sentence: str, expected: str) -> bool:
-    """``… and returned SPARKCACHE_OK:9540; …``: the whole answer, not the start of a longer one."""
-    fixed = rf"\breturned (?:final content )?{re.escape(expected)}(?![\w:.-]*\w)"
+    """``… and returned SPARKCACHE_OK:9540; …``: the whole answer, not the start of a longer one, and not that
+    of the canary, nor one that did not come."""
+    fixed = rf"{_OF_THE_PROMPT}returned (?:final content )?{re.escape(expected)}(?![\w:.-]*\w)"
     return re.search(fixed, sentence) is not None

@@ -122,7 +122,7 @@ def isolation(place: Place, spec: Spec) -> tuple[ScopeProbe, ...]:
 def counters(place: Place, spec: Spec) -> Counters:
     """Numbers that must be zero."""
     return Counters(
-        zero=place.facts(spec.paths("zero"), number), observed=place.fact(spec.paths("observed"), count)
+        zero=place.facts(spec.paths("zero"), number), observed=place.fact(spec.paths("observed"), number)
     )
 
 

@@ -5,7 +5,7 @@ Appendix B).
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from app.core.qualify.families.ranks import rank_of
 from app.core.qualify.pointer import last_step
@@ -20,6 +20,7 @@ from app.core.qualify.reading import (
     hex64,
     image,
     manifest,
+    manifest_named,
     name,
     repository_of,
     revision_of,
@@ -42,16 +43,23 @@ from app.core.qualify.subject import (
 from app.core.qualify.values import UNMAPPED, Basis, Fact, Found, Gap, Missing
 
 T = TypeVar("T")
-_BLOCK_NAME = re.compile(r"dcp(\d{1,4})(?!\d)")
+_BLOCK_NAME = re.compile(r"dcp([0-9]{1,4})(?!\d)")
 
 
-def subject_of(place: Place, spec: Spec, *, pairs: tuple[RegistryPair, ...] = ()) -> Subject:
-    """The subject at a place; ``pairs`` give it the manifest digest of its image."""
+def subject_of(
+    place: Place,
+    spec: Spec,
+    *,
+    pairs: tuple[RegistryPair, ...] = (),
+    malformed: tuple[Missing, ...] = (),
+) -> Subject:
+    """The subject at a place; ``pairs`` give it the manifest digest of its image, ``malformed`` what stands
+    where one should."""
     return Subject(
-        image=place.fact(spec.paths("image"), image),
+        image=_image(place, spec),
         rank_images=tuple(_rank_images(place, spec.part("rank_images"))),
         same_on_every_rank=place.fact(spec.paths("same"), flag, basis=Basis.ATTESTED),
-        manifest_digest=_manifest_digest(place, spec, pairs),
+        manifest_digest=_manifest_digest(place, spec, pairs, malformed),
         source=_source(place, spec),
         builder_commit=place.fact(spec.paths("builder"), hex40),
         target=_model(place, spec.part("target")),
@@ -96,6 +104,17 @@ def registry_pairs(place: Place, spec: Spec) -> tuple[RegistryPair, ...]:
     return tuple(pairs.values())
 
 
+def malformed_manifests(place: Place, spec: Spec) -> tuple[Missing, ...]:
+    """Registry references beside the document's own image whose digest can be none."""
+    own = _image(place, spec.part("subject"))
+    every = (
+        place.fact(part.paths("manifest"), manifest_named)
+        for part in spec.parts("registry")
+        if isinstance(own, Found) and place.fact(part.paths("image"), image) == own
+    )
+    return tuple(one for one in every if _is_malformed(one))
+
+
 def mentions(place: Place, spec: Spec) -> tuple[ImageMention, ...]:
     """Other images by role."""
     part = spec.part("mentions")
@@ -123,6 +142,13 @@ def labels_only(place: Place, spec: Spec) -> tuple[LabelsOnlyLink, ...]:
     )
 
 
+def _image(place: Place, spec: Spec) -> Fact[str]:
+    """The config id at the first place that holds anything: what stands there malformed does not give way
+    to another image."""
+    every = spec.paths("image")
+    return place.fact(next(((one,) for one in every if place.has(one)), every), image)
+
+
 def _source(place: Place, spec: Spec) -> SourceIdentity:
     return SourceIdentity(
         commit=place.fact(spec.paths("commit"), hex40),
@@ -135,19 +161,22 @@ def _source(place: Place, spec: Spec) -> SourceIdentity:
 
 def _model(place: Place, spec: Spec) -> ModelIdentity:
     both = spec.paths("reference")
+    digests = place.facts(spec.paths("digests"), hex64)
     return ModelIdentity(
         repository=_first(place.fact(spec.paths("repository"), name), place.fact(both, repository_of)),
         revision=_first(place.fact(spec.paths("revision"), hex40), place.fact(both, revision_of)),
-        digests=found_only(place.facts(spec.paths("digests"), hex64)),
+        digests=found_only(digests),
+        unreadable=tuple(one for one in digests if _is_malformed(one)),
         alias=place.fact(spec.paths("alias"), name, basis=Basis.ATTESTED),
     )
 
 
 def _topology(place: Place, spec: Spec) -> Topology:
     text = spec.paths("topology")
+    said = _both if spec.says("said_twice") else _first
     return Topology(
-        tp=_first(place.fact(spec.paths("tp"), degree), place.fact(text, axis("TP"))),
-        dcp=_first(_dcp(place, spec), place.fact(text, axis("DCP"))),
+        tp=said(place.fact(spec.paths("tp"), degree), place.fact(text, axis("TP"))),
+        dcp=said(_dcp(place, spec), place.fact(text, axis("DCP"))),
         pp=_first(place.fact(spec.paths("pp"), degree), place.fact(text, axis("PP"))),
     )
 
@@ -184,12 +213,16 @@ def _rank_images(place: Place, spec: Spec) -> Iterator[RankImage]:
             )
 
 
-def _manifest_digest(place: Place, spec: Spec, pairs: tuple[RegistryPair, ...]) -> Fact[str]:
-    ran = place.fact(spec.paths("image"), image)
+def _manifest_digest(
+    place: Place, spec: Spec, pairs: tuple[RegistryPair, ...], malformed: tuple[Missing, ...]
+) -> Fact[str]:
+    """The registry digest of the image; where its reference names one that can be none, that."""
+    ran = _image(place, spec)
     for pair in pairs:
         if isinstance(ran, Found) and pair.image.value == ran.value:
             return pair.manifest_digest
-    return place.fact(spec.paths("manifest"), manifest)
+    named = place.fact(spec.paths("manifest"), manifest)
+    return named if isinstance(named, Found) else next(iter(malformed), named)
 
 
 def _disagreements(place: Place, spec: Spec) -> Iterator[Disagreement]:
@@ -209,8 +242,19 @@ def _over(own: ModelIdentity, whole: ModelIdentity) -> ModelIdentity:
         repository=_first(own.repository, whole.repository),
         revision=_first(own.revision, whole.revision),
         digests=own.digests or whole.digests,
+        unreadable=own.unreadable or whole.unreadable,
         alias=_first(own.alias, whole.alias),
     )
+
+
+def _both(own: Fact[T], other: Fact[T]) -> Fact[T]:
+    """The first fact where both have a value: what a schema says twice is not known if one place is
+    silent."""
+    return own if isinstance(own, Missing) or isinstance(other, Found) else other
+
+
+def _is_malformed(fact: Fact[str]) -> TypeGuard[Missing]:
+    return isinstance(fact, Missing) and fact.gap is Gap.MALFORMED
 
 
 def _first(own: Fact[T], other: Fact[T]) -> Fact[T]:

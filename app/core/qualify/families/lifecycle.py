@@ -47,7 +47,8 @@ def lifecycle(place: Place, spec: Spec) -> Lifecycle:
 def remarks(reader: Context) -> tuple[Remark, ...]:
     """Annotated sentences, and the fields the schema has for such facts."""
     structured = (remark for part in reader.spec.parts("remarks") for remark in _structured(reader.top, part))
-    return tuple(islice(chain(_annotated(reader), structured), _MOST_SENTENCES))
+    bounded = (islice(each, _MOST_SENTENCES) for each in (_annotated(reader), structured))
+    return tuple(chain.from_iterable(bounded))
 
 
 def statements(place: Place, spec: Spec) -> tuple[Statement, ...]:
@@ -93,9 +94,8 @@ def _annotated(reader: Context) -> Iterator[Remark]:
 
 
 def _structured(place: Place, spec: Spec) -> Iterator[Remark]:
-    for pointer, value in place.values(spec.paths("at")):
-        if not _holds(value, spec):
-            continue
+    every = (one for one in place.values(spec.paths("at")) if _holds(one[1], spec))
+    for pointer, value in islice(every, 1) if spec.says("first_of") else every:
         yield Remark(
             meaning=Meaning(spec.text("meaning")),
             pointer=pointer,
@@ -112,7 +112,8 @@ def _holds(value: ExactValue, spec: Spec) -> bool:
         return type(value) is type(expected) and value == expected
     if "class" in spec:
         return isinstance(value, str) and status_class(value) is StatusClass(spec.text("class"))
-    return value is not None and value not in ([], {}, "")
+    nothing = value is None or value is False or (isinstance(value, str) and not value.strip())
+    return not nothing and value not in ([], {})
 
 
 def _statements(place: Place, patterns: tuple[str, ...], *, establishes: bool) -> Iterator[Statement]:

@@ -14,7 +14,7 @@ from app.core.qualify.reading import Place, context, count, flag, found_only, he
 from app.core.qualify.schema_table import Spec
 from app.core.qualify.values import Basis, Fact, Found, Gap, Missing, Number
 
-_RANK_NAME = re.compile(r"(?:rank_)?(\d{1,4})")
+_RANK_NAME = re.compile(r"(?:rank_)?([0-9]{1,4})")
 _MOST_RANKS = 1024
 _MS_OF_NS = Decimal("0.000001")
 
@@ -27,8 +27,11 @@ def rank_proof(place: Place, spec: Spec) -> RankProof:
     summaries = tuple(
         pointer for pointer, value in place.values(spec.paths("summaries")) if value is not None
     )
-    counted = place.fact(spec.paths("counted"), count, basis=Basis.ATTESTED)
     verified = place.fact(spec.paths("all_verified"), flag, basis=Basis.ATTESTED)
+    counted = place.fact(spec.paths("counted"), count, basis=Basis.ATTESTED)
+    if isinstance(verified, Found) and verified.value and spec.text("verified_ranks"):
+        named = int(spec.text("verified_ranks"))
+        counted = Found(value=named, pointer=verified.pointer, basis=Basis.ATTESTED)
     proof = RankProof(
         records=records,
         vectors=vectors,
@@ -141,13 +144,26 @@ def _rank_list(value: ExactValue) -> tuple[int, ...] | Gap:
     return tuple(ranks) if ranks and len(ranks) == len(value) <= _MOST_RANKS else Gap.MALFORMED
 
 
+def _says_anything(record: RankRecord) -> bool:
+    """Whether a record says more than which rank it is of."""
+    said = (
+        record.byte_count,
+        record.object_count,
+        record.restore_count,
+        record.context_prefix,
+        record.new_process,
+        record.fence_ms,
+    )
+    return any(isinstance(fact, Found) for fact in said)
+
+
 def _form(proof: RankProof) -> RankForm:
     if any(
         isinstance(record.outcome, Found) or isinstance(record.restored_tokens, Found)
         for record in proof.records
     ):
         return RankForm.RECORDS
-    if proof.records or any(not vector.must_be_equal for vector in proof.vectors):
+    if any(map(_says_anything, proof.records)) or any(not vector.must_be_equal for vector in proof.vectors):
         return RankForm.VECTOR
     if proof.listed:
         return RankForm.LIST

@@ -17,6 +17,7 @@ _GATES = {Capability.CAPTURE: Gate.DRAIN, Capability.READINESS: Gate.READINESS}
     needs="every counter recorded, and something that was observed meanwhile",
     leaves_open="what no counter counts",
     codes=("GATE_FAILED", "GATE_MISSING"),
+    version=2,
 )
 def counters_are_zero(judged: Judged) -> Iterator[Finding]:
     gate = _GATES.get(judged.capability)
@@ -30,7 +31,7 @@ def counters_are_zero(judged: Judged) -> Iterator[Finding]:
             yield found("GATE_MISSING", fact, detail=gate.value)
     if not counters.zero:
         yield found("GATE_MISSING", at=judged.case.pointer, value="no counter", detail=gate.value)
-    if not isinstance(counters.observed, Found) or counters.observed.value == 0:
+    if not isinstance(counters.observed, Found) or counters.observed.value <= 0:
         yield found("GATE_MISSING", counters.observed, detail=gate.value)
 
 

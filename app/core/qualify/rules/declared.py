@@ -45,7 +45,7 @@ def declared(judged: Judged) -> Declared:
         of_class = tuple(word for word in words if word.status is status)
         if of_class and not (_of_map(of_class) and claims):
             return Declared(status=status, carriers=of_class, claims=claims)
-    silent = _silent(judged)
+    silent = _silent(judged) or any(word.status is StatusClass.NONE for word in words)
     takes = judged.whole.taking
     unknown = any(word.status is StatusClass.UNKNOWN for word in words)
     if not claims and not unknown:
@@ -74,6 +74,7 @@ def declaration_of(judged: Judged) -> Declaration | None:
         "PENDING_CHECK",
         "STATUS_ABSENT",
     ),
+    version=2,
 )
 def the_claim_is_qualified(judged: Judged) -> Iterator[Finding]:
     claim = declared(judged)
@@ -90,6 +91,7 @@ def the_claim_is_qualified(judged: Judged) -> Iterator[Finding]:
     needs="whole strings: a part of a sentence is no word",
     leaves_open="what the writer meant by an unknown word",
     codes=("STATUS_WORD_UNKNOWN", "STATUS_PHRASE"),
+    version=2,
 )
 def words_are_known(judged: Judged) -> Iterator[Finding]:
     for word in _words(judged):
@@ -105,6 +107,7 @@ def words_are_known(judged: Judged) -> Iterator[Finding]:
     needs="a live run without validator errors, or a declaration with name, time, reason and receipts",
     leaves_open="everything the gates ask: neither replaces one",
     codes=("STATUS_ABSENT_VALIDATOR_PASSED", "DECLARED_BY_OPERATOR"),
+    version=2,
 )
 def something_stands_in(judged: Judged) -> Iterator[Finding]:
     claim = declared(judged)
@@ -120,6 +123,7 @@ def something_stands_in(judged: Judged) -> Iterator[Finding]:
     needs="the booleans under admission or candidate",
     leaves_open="why, unless the record says so",
     codes=("ADMISSION_DENIED",),
+    version=2,
 )
 def admission_is_not_denied(judged: Judged) -> Iterator[Finding]:
     for carrier in judged.whole.denying:
@@ -132,6 +136,7 @@ def admission_is_not_denied(judged: Judged) -> Iterator[Finding]:
     needs="words of arms, candidates, components, gates and ranks",
     leaves_open="whether the rest is touched by it: they never enter a class",
     codes=("NESTED_REJECTION",),
+    version=2,
 )
 def parts_were_rejected(judged: Judged) -> Iterator[Finding]:
     for carrier in judged.whole.nested_rejections[:MOST_SHOWN]:

@@ -6,7 +6,7 @@ from app.core.qualify.facts import Capability
 from app.core.qualify.findings import Finding, Gate, GateResult, GateState
 from app.core.qualify.gates import RankRecord, ScopeExpectation, ScopeProbe
 from app.core.qualify.rules.rule import Judged, found, rule
-from app.core.qualify.values import Basis, Fact, Found
+from app.core.qualify.values import Basis, Fact, Found, Missing
 
 _EMPTY = (ScopeExpectation.NOTHING, ScopeExpectation.LAST_NOTHING)
 
@@ -17,6 +17,7 @@ _EMPTY = (ScopeExpectation.NOTHING, ScopeExpectation.LAST_NOTHING)
     needs="tokens per rank and request of a probe from another scope",
     leaves_open="scopes that were not probed",
     codes=("SCOPE_LEAK", "NEGATIVE_CONTROLS"),
+    version=2,
 )
 def other_scopes_restore_nothing(judged: Judged) -> Iterator[Finding]:
     if judged.capability is not Capability.ISOLATION:
@@ -35,6 +36,7 @@ def other_scopes_restore_nothing(judged: Judged) -> Iterator[Finding]:
     needs="tokens above zero on rank 0 … TP−1",
     leaves_open="the answers: isolation needs none",
     codes=("RANK_MISSING", "PARTIAL_RANK_FAILURE", "RANK_DIVERGENCE"),
+    version=2,
 )
 def the_own_scope_restores(judged: Judged) -> Iterator[Finding]:
     if judged.capability is not Capability.ISOLATION:
@@ -57,6 +59,7 @@ def the_own_scope_restores(judged: Judged) -> Iterator[Finding]:
     needs="one probe of each, by the names of Appendix B.1",
     leaves_open="nothing",
     codes=("GATE_MISSING",),
+    version=2,
 )
 def both_probes_are_there(judged: Judged) -> Iterator[Finding]:
     if judged.capability is not Capability.ISOLATION:
@@ -64,6 +67,8 @@ def both_probes_are_there(judged: Judged) -> Iterator[Finding]:
     for probe in judged.case.isolation:
         if probe.expects is ScopeExpectation.UNKNOWN:
             yield found("GATE_MISSING", at=probe.pointer, value=f"probe {probe.name!r}", detail="isolation")
+        elif probe.expects is ScopeExpectation.LAST_NOTHING and isinstance(probe.cached_tokens[-1], Missing):
+            yield found("GATE_MISSING", probe.cached_tokens[-1], detail="isolation")
     own = any(_is_positive(probe) for probe in judged.case.isolation)
     other = any(_is_negative(probe) for probe in judged.case.isolation)
     if not own or not other:

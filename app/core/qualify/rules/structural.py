@@ -19,6 +19,7 @@ _RESTORES = (Capability.RESTORE, Capability.RECOVERY)
     needs="rank records, a vector or map of full length, or a list of ranks",
     leaves_open="whether what came back is the right content",
     codes=("RANK_MISSING", "NO_RANK_RESTORE_PROOF", "RANK_SUMMARY_ONLY"),
+    version=2,
 )
 def every_rank_is_there(judged: Judged) -> Iterator[Finding]:
     proof = rank_proof(judged)
@@ -38,6 +39,7 @@ def every_rank_is_there(judged: Judged) -> Iterator[Finding]:
     needs="an outcome, a count of restores or restored tokens per rank, or a statement about all",
     leaves_open="the content",
     codes=("PARTIAL_RANK_FAILURE",),
+    version=2,
 )
 def no_rank_failed(judged: Judged) -> Iterator[Finding]:
     if judged.capability not in _RESTORES:
@@ -47,6 +49,9 @@ def no_rank_failed(judged: Judged) -> Iterator[Finding]:
         yield found("PARTIAL_RANK_FAILURE", at=pointer, value=value)
     if isinstance(proof.all_verified, Found) and not proof.all_verified.value:
         yield found("PARTIAL_RANK_FAILURE", proof.all_verified)
+    span = judged.case.span.restored_tokens
+    if judged.capability is Capability.RESTORE and isinstance(span, Found) and span.value == 0:
+        yield found("PARTIAL_RANK_FAILURE", span)
 
 
 @rule(
@@ -55,6 +60,7 @@ def no_rank_failed(judged: Judged) -> Iterator[Finding]:
     needs="the values per rank",
     leaves_open="whether the bytes are right: equal wrong bytes are equal",
     codes=("RANK_DIVERGENCE",),
+    version=2,
 )
 def ranks_do_not_diverge(judged: Judged) -> Iterator[Finding]:
     if judged.capability is not Capability.RESTORE:
@@ -71,6 +77,7 @@ def ranks_do_not_diverge(judged: Judged) -> Iterator[Finding]:
     needs="the vector the headline speaks of",
     leaves_open="the values themselves: times prove nothing",
     codes=("RANK_VALUE_UNBOUND", "COMMIT_MS_UNBOUND"),
+    version=2,
 )
 def headlines_are_bound(judged: Judged) -> Iterator[Finding]:
     others = tuple((one.pointer, one.values) for one in judged.facts.timings)
@@ -86,6 +93,7 @@ def headlines_are_bound(judged: Judged) -> Iterator[Finding]:
     needs="every rank, nothing against one",
     leaves_open="the answer: structure alone never qualifies",
     codes=("STRUCTURE_VERIFIED",),
+    version=2,
 )
 def the_structure_is_verified(judged: Judged) -> Iterator[Finding]:
     if judged.capability is Capability.RESTORE and structural_gate(judged).state.holds:

@@ -1,0 +1,313 @@
+"""Documents of known families as no corpus has them: malformed second places, unreadable values, words at
+the places where every writer puts them (evidence-model §2.3, §5, §7.2, §7.4, Appendix B).
+
+Every case here is one that was judged wrong once.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.core.qualify.facts import Capability
+from app.core.qualify.findings import Outcome
+from app.core.qualify.neighbours import Stored, surroundings_of
+from app.core.qualify.values import Basis
+from app.core.qualify.verdict import Verdict
+from tests.core import evidence_documents as made
+from tests.core.evidence_more import (
+    failed_start,
+    hybrid_cache,
+    named_answer,
+    release_qualification,
+    split_page,
+)
+from tests.core.judging import codes, facts_of, judge
+
+Members = dict[str, Any]
+Change = Callable[[Members], object]
+
+
+def after(document: Members, change: Change) -> Verdict:
+    change(document)
+    return judge(document)
+
+
+def blocking(verdict: Verdict) -> set[str]:
+    return {one.name for one in verdict.findings if one.row.blocks}
+
+
+@pytest.mark.parametrize(
+    "document", [made.composition, hybrid_cache, named_answer, split_page, made.connector_job]
+)
+def test_the_documents_this_page_changes_are_qualified(document: Callable[[], Members]) -> None:
+    assert judge(document()).outcome is Outcome.QUALIFIED
+
+
+@pytest.mark.parametrize("digest", ["ABCDEF" + "0" * 58, made.DIGEST.upper(), "0" * 64, made.DIGEST[:12], ""])
+def test_a_malformed_digest_of_a_model_is_no_digest_that_is_left_out(digest: str) -> None:
+    verdict = after(made.composition(), lambda d: d["model"].update(checkpoint_sha256=digest))
+    assert verdict.outcome is Outcome.INCOMPLETE
+    assert "DIGEST_MALFORMED" in codes(verdict)
+
+
+@pytest.mark.parametrize("image", ["sha256:abc", "sha256:" + "0" * 64, made.IMAGE.upper(), 5])
+def test_a_malformed_image_does_not_give_way_to_the_image_below_it(image: object) -> None:
+    verdict = after(made.composition(), lambda d: d["runtime"].update(sparkcache_image_id=image))
+    assert verdict.outcome is Outcome.INCOMPLETE
+    assert "IDENTITY_INCOMPLETE:image" in codes(verdict)
+
+
+def test_an_image_that_is_null_gives_way() -> None:
+    verdict = after(made.composition(), lambda d: d["runtime"].update(sparkcache_image_id=None))
+    assert verdict.outcome is Outcome.QUALIFIED
+
+
+def test_a_registry_reference_with_a_malformed_digest_is_malformed() -> None:
+    document = made.composition()
+    document["runtime"]["image"] = "registry.example/lab/runtime@" + made.OTHER_IMAGE
+    assert "NO_REGISTRY_DIGEST" not in codes(judge(document))
+    document["runtime"]["image"] = "registry.example/lab/runtime@" + made.OTHER_IMAGE.upper()
+    assert "DIGEST_MALFORMED" in blocking(judge(document))
+    document["runtime"]["image"] = "registry.example/lab/runtime:tag"
+    verdict = judge(document)
+    assert (verdict.outcome, verdict.deployable_reason) == (Outcome.QUALIFIED, "NO_REGISTRY_DIGEST")
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "The prompt was restored and returned OK:78; the post-restore canary returned OK:77.",
+        "The prompt was restored and never returned OK:77; all ranks healthy.",
+        "The prompt was restored and has not returned OK:77; all ranks healthy.",
+        "The prompt should have returned OK:77; all ranks healthy.",
+    ],
+)
+def test_a_sentence_about_another_answer_attests_nothing(result: str) -> None:
+    assert "SEMANTIC_MISSING" in blocking(judge(made.composition(result)))
+
+
+def test_evidence_without_its_status_word_is_silent() -> None:
+    verdict = after(made.composition(), lambda d: d["evidence"].pop("status"))
+    assert verdict.outcome is Outcome.INCOMPLETE
+    assert "STATUS_ABSENT" in blocking(verdict)
+
+
+@pytest.mark.parametrize("vector", [{"\u0660": 3.5, "\u0661": 4.5}, {"rank_\uff10": 3.5, "rank_\uff11": 4.5}])
+def test_only_plain_digits_name_a_rank(vector: Members) -> None:
+    verdict = after(made.composition(), lambda d: d["evidence"].update(restore_milliseconds_by_rank=vector))
+    assert "NO_RANK_RESTORE_PROOF" in blocking(verdict)
+
+
+def test_only_plain_digits_name_a_degree() -> None:
+    verdict = after(made.fenced_observation(), lambda d: d["runtime"].update(topology="TP\uff12/DCP\uff11"))
+    assert {"TOPOLOGY_UNBOUND:tp", "TOPOLOGY_UNBOUND:dcp"} <= codes(verdict)
+
+
+@pytest.mark.parametrize("tokens", [None, "512", -1, 512.0])
+def test_ranks_of_which_nothing_is_said_are_no_proof(tokens: object) -> None:
+    document = hybrid_cache()
+    for rank in document["runs"][0]["fixture_results"][0]["rank_restore_tokens"]:
+        rank["tokens"] = tokens
+    assert "NO_RANK_RESTORE_PROOF" in blocking(judge(document))
+
+
+def test_a_run_without_a_fixture_is_a_hole_in_the_claim() -> None:
+    document = hybrid_cache()
+    document["runs"].append({**document["runs"][0], "tp": 4, "fixture_results": []})
+    assert judge(document).outcome is Outcome.INCOMPLETE
+
+
+@pytest.mark.parametrize(
+    "path", [("identity", "tp_degree"), ("identity", "dcp_degree"), ("live", "topology")]
+)
+def test_a_degree_said_at_one_of_two_places_is_unbound(path: tuple[str, str]) -> None:
+    verdict = after(made.page_tail(), lambda d: d[path[0]].pop(path[1]))
+    assert verdict.outcome is Outcome.INCOMPLETE
+    assert {one.split(":")[0] for one in blocking(verdict)} == {"TOPOLOGY_UNBOUND"}
+
+
+def test_a_restore_of_no_tokens_restored_nothing() -> None:
+    verdict = after(made.composition(), lambda d: d["evidence"].update(reusable_tokens=0))
+    assert "PARTIAL_RANK_FAILURE" in blocking(verdict)
+
+
+def test_four_workers_are_four_ranks() -> None:
+    document = made.connector_job()
+    assert judge(document).outcome is Outcome.QUALIFIED
+    document["conditions"]["tensor_parallel_size"] = 8
+    assert "RANK_MISSING" in blocking(judge(document))
+
+
+def test_counters_may_be_written_as_fractions() -> None:
+    document = made.connector_job()
+    values = document["capture_retirement_cases"][0]["post_drain_values"]
+    for name in (
+        "sparkcache_capture_delayed_requests",
+        "sparkcache_capture_delayed_rank_slots",
+        "sparkcache_capture_oldest_delayed_ms",
+        "sparkcache_capture_uncertain_ranks",
+        "sparkcache_capture_busy_ranks",
+        "sparkcache_publication_pending_rank_slots",
+        "sparkcache_capture_retained_pages",
+        "sparkcache_capture_pending_rank_slots",
+    ):
+        values[name] = 0.0
+    values["sparkcache_ranks"] = 4.0
+    assert judge(document, capability=Capability.CAPTURE).outcome is Outcome.QUALIFIED
+    values["sparkcache_ranks"] = 0.0
+    assert "GATE_MISSING:drain" in blocking(judge(document, capability=Capability.CAPTURE))
+
+
+@pytest.mark.parametrize("passed", ["", "true", [], {}, 1.5])
+def test_an_attestation_that_cannot_be_read_is_a_hole(passed: object) -> None:
+    document = made.selections()
+    document["selections"] = document["selections"][:1]
+    cases = document["selections"][0]["functional_cases"]
+    cases.append({"kind": "long", "passed": True})
+    assert judge(document).outcome is Outcome.QUALIFIED
+    cases[1]["passed"] = passed
+    assert "SEMANTIC_MISSING" in blocking(judge(document))
+
+
+@pytest.mark.parametrize("last", [None, "0", -1, [0]])
+def test_a_last_request_that_cannot_be_read_shows_no_isolation(last: object) -> None:
+    document = made.isolation_run()
+    probes = document["topologies"][0]["cases"]
+    del probes[3]
+    assert judge(document).outcome is Outcome.QUALIFIED
+    probes[2]["cached_tokens"] = [512, last]
+    assert "GATE_MISSING:isolation" in blocking(judge(document))
+
+
+def test_fewer_exact_answers_than_requests_is_a_wrong_answer() -> None:
+    document = split_page()
+    assert judge(document).outcome is Outcome.QUALIFIED
+    document["measurement"]["exact_response_count"] = 7
+    assert "SEMANTIC_ORACLE_MISMATCH" in blocking(judge(document))
+
+
+@pytest.mark.parametrize(
+    ("at", "name", "outcome", "code"),
+    [
+        ("admission", "deployable", Outcome.RESEARCH_ONLY, "ADMISSION_DENIED"),
+        ("admission", "qualified", Outcome.RESEARCH_ONLY, "ADMISSION_DENIED"),
+        ("candidate", "qualified", Outcome.RESEARCH_ONLY, "ADMISSION_DENIED"),
+        ("", "qualified", Outcome.INCOMPLETE, "STATUS_ABSENT"),
+        ("", "serving_qualified", Outcome.INCOMPLETE, "STATUS_ABSENT"),
+        ("", "full_model_qualification", Outcome.INCOMPLETE, "STATUS_ABSENT"),
+        ("scope", "general_qualification", Outcome.INCOMPLETE, "STATUS_ABSENT"),
+    ],
+)
+@pytest.mark.parametrize("document", [made.single_restore, made.composition, hybrid_cache])
+def test_a_denial_counts_in_every_schema(
+    document: Callable[[], Members], at: str, name: str, outcome: Outcome, code: str
+) -> None:
+    members = document()
+    (members.setdefault(at, {}) if at else members)[name] = False
+    verdict = judge(members)
+    assert (verdict.outcome, verdict.deployable) == (outcome, False)
+    assert code in blocking(verdict)
+
+
+def test_admission_that_is_granted_raises_nothing() -> None:
+    document = {**made.single_restore(), "admission": {"deployable": True, "qualified": True}}
+    assert judge(document).outcome is Outcome.QUALIFIED
+    assert judge({**document, "status": "research-only"}).outcome is Outcome.RESEARCH_ONLY
+
+
+def test_a_rollback_whose_flag_denies_its_answer_contradicts_itself() -> None:
+    document = {
+        "schema": "sparkcache-glm53-flat-v2-reader-research/v1",
+        "status": "research-only",
+        "rollback": {"image_id": made.IMAGE, "expected": "red", "observed": "red", "passed": False},
+    }
+    verdict = judge(document)
+    assert "SEMANTIC_CONTRADICTION" in blocking(verdict)
+    assert "ROLLBACK_PASSED" not in codes(verdict)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer", "outcome"),
+    [
+        ("What is 6 times 7? Reply with only 42.", "42", Outcome.QUALIFIED),
+        ("What is 6 times 7? Reply with only 42.", "41", Outcome.REJECTED),
+        ("What is 6 times 7? Reply with only the number.", "42", Outcome.INCOMPLETE),
+    ],
+)
+def test_a_prompt_names_its_answer_by_one_word(prompt: str, answer: str, outcome: Outcome) -> None:
+    verdict = after(named_answer(), lambda d: d["result"].update(prompt=prompt, answer=answer))
+    assert verdict.outcome is outcome
+
+
+def test_a_failed_start_counts_without_its_usual_field() -> None:
+    assert "KNOWN_FAILURE" in blocking(
+        after(release_qualification(), lambda d: d.update(startup_failure={"conclusion": "it hung"}))
+    )
+    assert "KNOWN_FAILURE" in blocking(
+        after(release_qualification(), lambda d: d.update(startup_failure={"worker_symptom": "it hung"}))
+    )
+
+
+@pytest.mark.parametrize("nothing", [None, "", " ", False, [], {}])
+def test_no_failure_is_no_failure(nothing: object) -> None:
+    verdict = after(release_qualification(), lambda d: d.update(known_failure=nothing))
+    assert "KNOWN_FAILURE" not in codes(verdict)
+
+
+def test_many_annotated_sentences_do_not_hide_a_failure() -> None:
+    document = release_qualification()
+    document["profiles"] *= 1001
+    document["known_failure"] = "it hung"
+    assert "KNOWN_FAILURE" in codes(judge(document))
+
+
+@pytest.mark.parametrize("gone", ["symptom", "time"])
+def test_a_failure_of_an_image_needs_no_symptom(gone: str) -> None:
+    observed = failed_start()
+    observed["failure_observation"].pop(gone)
+    own = Stored(facts=facts_of(made.single_restore()))
+    verdict = judge(
+        made.single_restore(), around=surroundings_of(own, [own, Stored(facts=facts_of(observed))])
+    )
+    assert "KNOWN_FAILURE" in blocking(verdict)
+
+
+def test_the_order_of_members_changes_nothing() -> None:
+    block = {
+        "restart_restore_service_ms_by_physical_rank": [1.5, 2.5, 3.5, 4.5],
+        "verified_restore_ranks": 4,
+        "published_span_tokens": 512,
+    }
+    answered = {**block, "expected_visible_output": "TEAL", "observed_visible_output": "TEAL"}
+    document = {
+        "schema": "sparkring-glm53-jj-r8-gb10-live-image/v1",
+        "status": "implemented-with-bounded-live-evidence",
+        "image": {"image_id": made.IMAGE},
+    }
+    one = judge({**document, "dcp2": answered, "dcp4": block})
+    other = judge({**document, "dcp4": block, "dcp2": answered})
+    assert (one.outcome, one.evidence_grade, one.reason) == (
+        other.outcome,
+        other.evidence_grade,
+        other.reason,
+    )
+    assert one.gates == other.gates
+
+
+def test_a_schema_is_named_under_its_own_name() -> None:
+    document = made.single_restore()
+    document["$schema"] = document.pop("schema")
+    verdict = judge(document)
+    assert (verdict.outcome, codes(verdict) & {"SCHEMA_ABSENT"}) == (Outcome.NONE, {"SCHEMA_ABSENT"})
+
+
+def test_escapes_and_blanks_change_nothing() -> None:
+    document = made.single_restore()
+    plain = judge(document)
+    blank = judge(json.dumps(document, indent=5).encode())
+    escaped = "".join(f"\\u{ord(one):04x}" for one in "qualified")
+    written = json.dumps(document).replace('"qualified"', f'"{escaped}"', 1).encode()
+    assert codes(judge(written)) == codes(blank) == codes(plain)
+    assert plain.evidence_grade is Basis.DEMONSTRATED
