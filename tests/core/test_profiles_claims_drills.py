@@ -240,6 +240,13 @@ def test_prefix_cases_alone() -> None:
     assert judged(document | {"prefix_cases": []}) == [("PFX_ZERO_HIT", "/prefix_cases")]
 
 
+def test_a_case_that_nobody_answered_leaves_its_answer_open() -> None:
+    document = put(drill("prefix"), "/prefix_cases/2/answer", DROP) | {"answers": []}
+    findings = drill_findings(parse_drill(json.dumps(document).encode()))
+    left = [one.pointer for one in findings if (one.code, one.result.value) == ("RST_ANSWER", "not_tested")]
+    assert left == ["/prefix_cases/2"]
+
+
 def test_generations_and_nodes_may_be_numbers() -> None:
     document = put(drill(), "/after/0/generation", 2) | {"node_ids": [0, 1, 2, 3]}
     assert judged(document) == []

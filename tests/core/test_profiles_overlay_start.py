@@ -134,6 +134,15 @@ def test_a_mount_over_locked_files_is_found(site: Site, destination: str) -> Non
     assert "hides" in found.detail
 
 
+@pytest.mark.parametrize("name", ["verify_profile.py", "tp4-dcp4-sparkcache.env.example", "x/../new"])
+def test_a_mount_inside_the_overlay_is_found(site: Site, name: str) -> None:
+    target = f"/opt/sparkring/profile-contract/{name}"
+    mounts = [*site.launch()["Mounts"], {"Source": "/srv/other", "Destination": target, "RW": False}]
+    result = check(site, launch=parse_launch(dump(put(site.launch(), "/Mounts", mounts))))
+    (found,) = failed(result, "OV_ROOT")
+    assert (found.pointer, target in found.detail) == ("/Mounts/3", True)
+
+
 def test_without_a_launch_document_nothing_is_claimed(site: Site) -> None:
     result = check(site, launch=None)
     told = {one.code: one.result for one in result.findings if one.detail == "launch document"}

@@ -159,7 +159,7 @@ def _exact(answer: DrillAnswer, *, drill: Drill) -> ProfileFinding:
 
 
 def _prefix_findings(drill: Drill) -> Iterator[ProfileFinding]:
-    """A hit, as much restored as was found, and the exact answer where one was asked for (§12.5)."""
+    """A hit, as much restored as was found, and the exact answer; a case without one says so (§12.5)."""
     if not drill.prefix_cases:
         result = CheckResult.FAIL if drill.kind is DrillKind.PREFIX else CheckResult.NOT_TESTED
         yield finding("PFX_ZERO_HIT", result, pointer="/prefix_cases", detail="prefix cases")
@@ -186,6 +186,9 @@ def _prefix_findings(drill: Drill) -> Iterator[ProfileFinding]:
             )
         if case.answer is not None:
             yield _exact(case.answer, drill=drill)
+        else:
+            detail = f"not given: the answer of {case.name}"
+            yield finding("RST_ANSWER", CheckResult.NOT_TESTED, pointer=case.pointer, detail=detail)
 
 
 def _said(

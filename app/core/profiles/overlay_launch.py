@@ -32,6 +32,7 @@ def launch_findings(
     yield from _root_mount(launch, rank=rank)
     yield from _entrypoint_mount(launch, rank=rank)
     yield from _read_only(launch, rank=rank)
+    yield from _inside(launch, rank=rank)
     if lock is not None:
         yield from _covering(launch, lock=lock, rank=rank)
 
@@ -108,6 +109,24 @@ def _read_only(launch: Launch, *, rank: int | None) -> Iterator[ProfileFinding]:
                 rank=rank,
                 document_sha256=launch.sha256,
             )
+
+
+def _inside(launch: Launch, *, rank: int | None) -> Iterator[ProfileFinding]:
+    """A mount inside one of the two: the container reads other bytes there than those that are anchored."""
+    for one in launch.mounts:
+        place = posixpath.normpath(one.destination)
+        for target, code in ((ROOT_TARGET, "OV_ROOT"), (ENTRYPOINT_TARGET, "OV_ENTRYPOINT_MISSING")):
+            if place.startswith(f"{target}/"):
+                yield finding(
+                    code,
+                    CheckResult.FAIL,
+                    pointer=one.pointer,
+                    detail=f"a mount at {one.destination} hides a part of the overlay",
+                    expected=f"no mount inside {target}",
+                    found=one.source,
+                    rank=rank,
+                    document_sha256=launch.sha256,
+                )
 
 
 def _covering(launch: Launch, *, lock: SourceLock, rank: int | None) -> Iterator[ProfileFinding]:
