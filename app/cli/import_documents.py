@@ -21,8 +21,8 @@ from app.cli.client import ApiClient, ApiError, fail, open_api
 from app.cli.import_folder import FoundFile, UnreadableIndex, files_of
 from app.cli.import_sending import Done, parts_of, send_file, send_together, sent_in_parts
 from app.cli.progress import progress_line
-from app.cli.receipt_lines import printable
 from app.config import Settings
+from app.core.printable import printable
 from app.core.qualify.document import MAX_RECEIPT_BYTES
 
 # Refusals beyond this are counted, not listed.

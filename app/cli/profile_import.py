@@ -26,8 +26,8 @@ from app.cli.import_folder import (
 )
 from app.cli.import_sending import Done, send_file, sent
 from app.cli.progress import progress_line
-from app.cli.receipt_lines import printable
 from app.config import Settings
+from app.core.printable import printable
 from app.core.profiles.documents import MAX_DOCUMENT_BYTES
 
 UNKNOWN: Final = "document-unknown"

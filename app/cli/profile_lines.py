@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import typer
 
 from app.cli.client import fail
-from app.cli.receipt_lines import printable
 from app.core.errors import CoreError, FormatError
+from app.core.printable import printable
 from app.core.profiles.documents import ProfileDocumentError
 from app.core.profiles.findings import CheckResult, ProfileFinding, blocking, finding_object, overall
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from app.core.printable import printable
 from app.core.qualify.facts import DocumentFacts
 from app.core.qualify.findings import Finding, Row
 from app.core.qualify.values import Found
@@ -36,11 +37,6 @@ def print_verdict(
     for title, texts in (("established", main.established), ("not established", main.not_established)):
         for text in texts:
             console.print(printable(f"{title}: {text}"))
-
-
-def printable(text: str) -> str:
-    """Text of a document without anything a terminal would obey."""
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 def _deployable(main: Verdict) -> str:

@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
+from app.core.printable import printable_page
 from app.dashboard.assets import HTMX, asset_url
 
 SHORT_DIGEST: Final = 12
@@ -123,8 +124,11 @@ _ENVIRONMENT: Final = _environment()
 
 
 def render(request: Request, template: str, **context: Any) -> str:
-    """A template as text; every template sees the path it stands on."""
-    return _ENVIRONMENT.get_template(template).render(path=request.url.path, **context)
+    """A template as text; every template sees the path it stands on.
+
+    What documents and people call things may hold characters that hide, or that turn around what follows.
+    """
+    return printable_page(_ENVIRONMENT.get_template(template).render(path=request.url.path, **context))
 
 
 def page(

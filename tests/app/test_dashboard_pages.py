@@ -334,6 +334,20 @@ def test_hostile_text_stays_text(filled: TestClient, restores: dict[str, UUID], 
     assert "<script>alert" not in filled.get(f"/login?next=/{HOSTILE}").text
 
 
+def test_what_hides_in_a_name_or_turns_it_around_is_shown(
+    filled: TestClient, restores: dict[str, UUID], database: Database
+) -> None:
+    name = "good\u202egnp.exe\u202c\u200b\x1b[31m"
+    with database.transaction() as session:
+        session.add(Image(title=name, origin="x", record=name, index_digest="a" * 64, created_by="x"))
+        restore = session.get_one(Restore, restores["corrupt"])
+        restore.problem = {"rank": 2, "code": "x", "detail": name}
+    for page in ("/images?tab=registered", "/restores"):
+        html = filled.get(page).text
+        assert "good\\u202egnp.exe\\u202c\\u200b\\x1b[31m" in html, page
+        assert not {"\u202e", "\u202c", "\u200b", "\x1b"} & set(html), page
+
+
 def test_a_lost_rank_says_why(filled: TestClient, restores: dict[str, UUID], database: Database) -> None:
     with database.transaction() as session:
         attempt = session.get_one(Restore, restores["running"]).attempts[1]

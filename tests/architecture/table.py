@@ -233,6 +233,7 @@ CORE: Final = _e(
     _e("signature.py", "Ed25519 sign and verify"),
     _e("base64_text.py", "base64 in one spelling"),
     _e("canonical_json.py", "decode strictly, encode canonically; the only user of json"),
+    _e("printable.py", "foreign text spelled so that nothing in it hides or is obeyed"),
     _e("digest.py", "Digest; hashes of bytes and buffers; the only user of hashlib"),
     _e("errors.py", "CoreError and its tree"),
     layered=True,

@@ -8,6 +8,7 @@ from app.core.bundle.csv_text import digest_text
 from app.core.bundle.derive import BundleRequest, Summary
 from app.core.bundle.tables import COVERAGE_HEADER, HEADERS
 from app.core.ledger.checkpoint import Checkpoint
+from app.core.printable import printable
 
 _STYLE: Final = """
 body{font:11pt/1.4 Georgia,serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#111;background:#fff}
@@ -59,7 +60,7 @@ def report_page(
         '<html lang="en"><head><meta charset="utf-8"><title>Evidence bundle</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{_STYLE}</style></head><body>",
-        f"<h1>Evidence bundle of {escape(request.name)}</h1>",
+        f"<h1>Evidence bundle of {escape(printable(request.name))}</h1>",
         "<p>This page is a summary. The evidence is the log, the receipts and the rows beside it; "
         "<code>VERIFY.md</code> says how to check them without the server that made them.</p>",
         *_scope(request, head=head, fingerprint=fingerprint),
@@ -90,7 +91,7 @@ def _scope(request: BundleRequest, *, head: Checkpoint, fingerprint: str) -> Ite
         "Signed by the key": fingerprint,
     }
     yield "<h2>What was asked for</h2><dl>"
-    yield from (f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items())
+    yield from (f"<dt>{name}</dt><dd>{escape(printable(text))}</dd>" for name, text in facts.items())
     yield "</dl>"
 
 
@@ -161,4 +162,4 @@ def _cell(text: str) -> str:
     """A cell; only in a word no column is wide enough for a line may break anywhere."""
     longest = max(map(len, text.split()), default=0)
     kind = ' class="long"' if longest > _LONG_WORD else ""
-    return f"<td{kind}>{escape(text)}</td>"
+    return f"<td{kind}>{escape(printable(text))}</td>"
