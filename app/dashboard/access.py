@@ -7,6 +7,7 @@ from urllib.parse import quote, urlsplit
 
 from fastapi import Depends, Form, Request, Response
 from fastapi.responses import RedirectResponse
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.accounts import service as accounts
@@ -35,6 +36,21 @@ def _resumed(request: Request, session: Session) -> Login:
     login = accounts.resume(session, token=token) if token else None
     if login is None:
         raise LoginNeeded(_page_path(request))
+    request.state.login = login
+    return login
+
+
+def known_visitor(request: Request) -> Login | None:
+    """Who looks at a page that needs no login, or at an error: with the same header as on any other page,
+    and like a stranger where the database cannot say who it is."""
+    login: Login | None = getattr(request.state, "login", None)
+    token = request.cookies.get(COOKIE)
+    if login is None and token:
+        try:
+            with request.app.state.database.reading() as session:
+                return accounts.resume(session, token=token)
+        except SQLAlchemyError:
+            return None
     return login
 
 

@@ -11,6 +11,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 
+from app.dashboard.access import known_visitor
 from app.dashboard.templating import page
 from app.web.auth import Scope
 from app.web.problems import MEDIA_TYPE, PROBLEMS
@@ -56,7 +57,10 @@ def docs() -> Response:
 def show_problems(request: Request) -> Response:
     rows = [(code, status, HTTPStatus(status).phrase, title) for code, (status, title) in PROBLEMS.items()]
     grouped = groupby(sorted(rows, key=lambda row: row[1]), key=lambda row: (row[1], row[2]))
-    return page(request, "problems.html", groups=[(status, list(group)) for status, group in grouped])
+    login = known_visitor(request)
+    return page(
+        request, "problems.html", login=login, groups=[(status, list(group)) for status, group in grouped]
+    )
 
 
 @router.get("/api")
@@ -66,7 +70,8 @@ def show_api(request: Request) -> Response:
     by_tag: dict[str, list[Operation]] = {}
     for operation in operations(document, scopes=dict(_scopes(app.routes))):
         by_tag.setdefault(operation.tag, []).append(operation)
-    return page(request, "api.html", tags=by_tag, version=document["info"]["version"])
+    version = document["info"]["version"]
+    return page(request, "api.html", login=known_visitor(request), tags=by_tag, version=version)
 
 
 def operations(document: dict[str, Any], *, scopes: Mapping[str, str]) -> list[Operation]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
 
-from app.dashboard.access import LoginNeeded, login_redirect
+from app.dashboard.access import LoginNeeded, known_visitor, login_redirect
 from app.dashboard.htmx import is_fragment_request
 from app.dashboard.templating import page
 from app.web.headers import CONTENT_SECURITY_POLICY
@@ -58,6 +58,7 @@ def _error_page(request: Request, response: Response) -> Response:
         request,
         "error.html",
         status=status,
+        login=known_visitor(request) if status < HTTPStatus.INTERNAL_SERVER_ERROR else None,
         problem=problem,
         phrase=HTTPStatus(status).phrase,
         fragment=is_fragment_request(request),

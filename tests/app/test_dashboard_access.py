@@ -164,6 +164,23 @@ def test_browsers_get_errors_as_pages(browser: TestClient, path: str) -> None:
     assert "default-src 'none'" in response.headers["content-security-policy"]
 
 
+@pytest.mark.parametrize("path", ["/nothing", RESTORE, "/restores/not-a-uuid", "/docs/api", "/docs/problems"])
+def test_errors_and_reference_keep_the_header_of_who_is_logged_in(browser: TestClient, path: str) -> None:
+    stranger = browser.get(path).text
+    log_in(browser)
+    shown = browser.get(path)
+    for part in (
+        'action="/logout"',
+        'href="/profiles"',
+        'href="/evidence"',
+        'href="/ledger"',
+        f">{NAME}</span>",
+    ):
+        assert part in shown.text, part
+        assert part not in stranger, part
+    assert "no-store" in shown.headers["cache-control"]
+
+
 @pytest.mark.parametrize(
     ("path", "accept"),
     [
