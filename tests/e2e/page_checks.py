@@ -67,6 +67,11 @@ SQUEEZED: Final = """
     return box.width && box.width < 34 && box.height > 70 && elt.textContent.trim().length > 4; })
   .map(elt => elt.textContent.trim().slice(0, 40))
 """
+# Why something was rejected or went wrong, cut off before its end.
+CUT_SHORT: Final = """
+() => [...document.querySelectorAll('.why, .wrong')].filter(elt => elt.scrollHeight > elt.clientHeight + 1)
+  .map(elt => elt.textContent.trim().slice(0, 80))
+"""
 TOO_WIDE_PX: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 LINKS: Final = """
 () => [...new Set([...document.querySelectorAll('a[href]:not([download])')]

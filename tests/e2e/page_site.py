@@ -154,6 +154,7 @@ def check_page(tab: Tab, path: str) -> None:
     assert page.evaluate(checks.OUTSIDE) == [], path
     assert page.evaluate(checks.OVERLAPPING) == [], path
     assert page.evaluate(checks.SQUEEZED) == [], path
+    assert page.evaluate(checks.CUT_SHORT) == [], path
     assert page.evaluate(checks.CONTRAST) == [], path
     assert page.locator("h1").count() == 1, f"{path}: expected one heading"
     assert page.title().endswith("· sparkgate"), path
