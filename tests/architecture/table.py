@@ -31,6 +31,7 @@ CORE: Final = _e(
         _e("contents.py", "the files of an archive against manifest, digests and signature"),
         _e("request.py", "which rows a request is about, and whether a bundle answers it"),
         _e("replay.py", "every verdict made again as the log grew"),
+        _e("alike.py", "what many verdicts say alike, kept once"),
         _e("standing.py", "the newest verdicts, and what stands for a scope"),
         _e("population.py", "receipts found by their keys, without a database"),
         _e("log.py", "entries without a gap, their rows, the roots that come out"),

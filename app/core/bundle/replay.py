@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from app.core.bundle.alike import Alike
 from app.core.bundle.csv_text import instant
 from app.core.bundle.population import Mark, Population, Stood
 from app.core.bundle.records import CheckedLeaf, RowRecord
@@ -63,6 +64,7 @@ class Replay:
         self._is_whole = is_whole
         self._ruleset = str(ruleset_version())
         self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
+        self._alike = Alike()
         self._made_of: dict[Scope, str] = {}
         # When something was said last about the receipts under a mark, and when a receipt was judged last.
         self._marked: dict[Mark, tuple[int, datetime]] = {}
@@ -302,7 +304,7 @@ class Replay:
         return draft_from(row.document or b"", subject=f"verdict {row.key}").deployable_grade
 
     def _keep(self, verdict_id: str, verdict: Verdict) -> None:
-        self._verdicts[verdict_id] = verdict
+        self._verdicts[verdict_id] = self._alike.verdict(verdict)
         while len(self._verdicts) > _MOST_KEPT:
             self._verdicts.popitem(last=False)
 
