@@ -311,3 +311,34 @@ def test_escapes_and_blanks_change_nothing() -> None:
     written = json.dumps(document).replace('"qualified"', f'"{escaped}"', 1).encode()
     assert codes(judge(written)) == codes(blank) == codes(plain)
     assert plain.evidence_grade is Basis.DEMONSTRATED
+
+
+@pytest.mark.parametrize(
+    ("observed", "code"), [("blue", "SEMANTIC_CONTRADICTION"), ("", "SEMANTIC_CONTRADICTION")]
+)
+def test_a_flag_contradicts_an_answer_that_was_cut_too(observed: str, code: str) -> None:
+    document = made.fenced_observation()
+    document["observations"][0] |= {"observed_oracle": observed, "finish_reason": "length"}
+    verdict = judge(document)
+    assert (verdict.outcome, code in blocking(verdict)) == (Outcome.REJECTED, True)
+    document["observations"][0]["oracle_match"] = False
+    assert "SEMANTIC_INCONCLUSIVE" in blocking(judge(document))
+
+
+def test_a_profile_that_calls_itself_unsupported_speaks_for_itself() -> None:
+    document = release_qualification()
+    document["profiles"].append({**document["profiles"][0], "id": "model-tp8", "status": "unsupported"})
+    verdict = judge(document)
+    assert verdict.outcome is Outcome.QUALIFIED
+    assert {"PARTLY_ESTABLISHED", "DECLARED_UNSUPPORTED"} <= codes(verdict)
+    assert judge({**document, "status": "unsupported"}).outcome is Outcome.UNSUPPORTED
+    for profile in document["profiles"]:
+        profile["status"] = "unsupported"
+    assert judge(document).outcome is Outcome.UNSUPPORTED
+
+
+def test_a_wrong_answer_is_not_outvoted_by_a_profile_that_is_unsupported() -> None:
+    document = made.selections()
+    document["selections"][0]["functional_cases"][0]["passed"] = False
+    document["selections"][1]["status"] = "unsupported"
+    assert judge(document).outcome is Outcome.REJECTED

@@ -154,7 +154,7 @@ def joined_verdict(verdicts: Sequence[Verdict], facts: DocumentFacts) -> Verdict
     honestly lower selections) stand alone: the qualified ones qualify, the others are named. Under one word
     for all cases, a hole in one is a hole in the claim.
     """
-    decides = _deciding_case(verdicts, is_map=_is_map(facts))
+    decides = _deciding_case(_spoken_for(verdicts, facts), is_map=_is_map(facts))
     findings = list(dict.fromkeys(finding for one in verdicts for finding in one.findings))
     if decides.outcome is Outcome.QUALIFIED:
         rest = [one for one in verdicts if one.outcome is not Outcome.QUALIFIED]
@@ -189,6 +189,19 @@ SEVERITY = (
     Outcome.QUALIFIED,
 )
 """Most severe first, for joining cases and receipts (§7.5)."""
+
+
+def _spoken_for(verdicts: Sequence[Verdict], facts: DocumentFacts) -> Sequence[Verdict]:
+    """The cases that decide for the document: one whose own word calls it unsupported, where others are not,
+    speaks for itself."""
+    own = {one.pointer for one in facts.carriers if one.level is not CarrierLevel.DOCUMENT}
+    others = [
+        one
+        for one in verdicts
+        if one.outcome is not Outcome.UNSUPPORTED
+        or any(each.code != "DECLARED_UNSUPPORTED" or each.pointer not in own for each in one.deciding)
+    ]
+    return others or verdicts
 
 
 def _deciding_case(verdicts: Sequence[Verdict], *, is_map: bool) -> Verdict:

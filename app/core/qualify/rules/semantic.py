@@ -21,6 +21,7 @@ _LEADS = ("", " ")
     needs="expected and observed answer, two answers of the run, or a boolean or annotated sentence",
     leaves_open="whether the answer is right",
     codes=("SEMANTIC_MISSING", "SEMANTIC_INCONCLUSIVE", "CANARY_UNRELATED"),
+    version=2,
 )
 def an_answer_is_recorded(judged: Judged) -> Iterator[Finding]:
     if judged.capability not in NEEDS_ANSWER:
@@ -44,6 +45,7 @@ def an_answer_is_recorded(judged: Judged) -> Iterator[Finding]:
     needs="equality after stripping blanks and lower-casing, computed anew",
     leaves_open="whether the expected answer is right",
     codes=("SEMANTIC_ORACLE_MISMATCH", "SEMANTIC_CONTRADICTION"),
+    version=2,
 )
 def the_answer_is_right(judged: Judged) -> Iterator[Finding]:
     answers = oracle(judged)
@@ -62,6 +64,7 @@ def the_answer_is_right(judged: Judged) -> Iterator[Finding]:
     needs="the comparison the writer made",
     leaves_open="what else the answer said",
     codes=("ORACLE_NOT_EXACT", "ORACLE_CONTAINS"),
+    version=2,
 )
 def the_comparison_is_exact(judged: Judged) -> Iterator[Finding]:
     answers = oracle(judged)
@@ -85,6 +88,7 @@ def the_comparison_is_exact(judged: Judged) -> Iterator[Finding]:
         "ORACLE_OBSERVED_NOT_RECORDED",
         "SEMANTIC_NOT_TESTED",
     ),
+    version=2,
 )
 def how_good_the_answer_is(judged: Judged) -> Iterator[Finding]:
     if judged.capability not in NEEDS_ANSWER:
@@ -110,6 +114,7 @@ def how_good_the_answer_is(judged: Judged) -> Iterator[Finding]:
     needs="the answer with or without a leading blank, as is, capitalised or upper-case",
     leaves_open="other spellings: a longer answer with the same meaning is unexplained",
     codes=("RESPONSE_DIGEST_UNEXPLAINED",),
+    version=2,
 )
 def digests_are_explained(judged: Judged) -> Iterator[Finding]:
     answers = oracle(judged)
@@ -128,6 +133,7 @@ def digests_are_explained(judged: Judged) -> Iterator[Finding]:
     needs="the restore cases beside a serving case",
     leaves_open="those restores: their own verdict says incomplete",
     codes=("RESTORE_ANSWER_NOT_RECORDED",),
+    version=2,
 )
 def restores_have_answers(judged: Judged) -> Iterator[Finding]:
     if judged.capability is Capability.SERVING:
@@ -185,11 +191,13 @@ def comparison_findings(one: Comparison) -> Iterator[Finding]:
 
 def _compared(one: Comparison) -> Iterator[Finding]:
     equal = equal_answers(one)
-    if equal is None or _is_cut(one):
+    if equal is None:
         return
-    if isinstance(one.flag, Found) and one.flag.value is not equal:
-        yield found("SEMANTIC_CONTRADICTION", one.flag, value=f"{one.flag.value} beside {_pair(one)}")
-    if not equal:
+    cut = _is_cut(one)
+    flag = one.flag
+    if isinstance(flag, Found) and flag.value is not equal and (flag.value or not cut):
+        yield found("SEMANTIC_CONTRADICTION", flag, value=f"{flag.value} beside {_pair(one)}")
+    if not equal and not cut:
         yield found("SEMANTIC_ORACLE_MISMATCH", one.observed, value=_pair(one))
 
 
