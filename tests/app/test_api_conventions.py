@@ -1,7 +1,6 @@
 """What every route keeps: problem+json, authentication, ETags, paging, allowed methods."""
 
 import asyncio
-import gc
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
@@ -326,17 +325,3 @@ def test_security_headers_are_on_every_answer(client: TestClient) -> None:
         assert "default-src 'none'" in headers["content-security-policy"]
         assert "unsafe" not in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
-
-
-def test_what_a_process_is_there_for_is_never_looked_through_again(
-    settings: Settings, database: Database, messages: RecordedMessages, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("app.main.read_settings", lambda: settings)
-    before = gc.get_freeze_count()
-    create_app(settings, database=database, messages=messages)
-    assert gc.get_freeze_count() <= before
-    try:
-        create_app(database=database, messages=messages)
-        assert gc.get_freeze_count() > before + 10_000
-    finally:
-        gc.unfreeze()

@@ -1,5 +1,6 @@
 """How often anybody may ask; and that no secret reaches a log, a page or an answer."""
 
+import gc
 import logging
 import re
 import threading
@@ -218,3 +219,17 @@ def test_a_page_secret_that_can_be_guessed_is_none(
     changed = settings.model_copy(update={"secret_key_file": tmp_path / "page.key"})
     with pytest.raises(ValueError, match="expected at least 16 bytes"):
         create_app(changed, database=database, messages=messages)
+
+
+def test_what_a_process_is_there_for_is_never_looked_through_again(
+    settings: Settings, database: Database, messages: RecordedMessages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.main.read_settings", lambda: settings)
+    before = gc.get_freeze_count()
+    create_app(settings, database=database, messages=messages)
+    assert gc.get_freeze_count() <= before
+    try:
+        create_app(database=database, messages=messages)
+        assert gc.get_freeze_count() > before + 10_000
+    finally:
+        gc.unfreeze()
