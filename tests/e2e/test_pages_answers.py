@@ -96,3 +96,29 @@ def test_a_drill_is_ordered_in_the_form_without_javascript(
     restore_id = tab.page.url.rsplit("/", 1)[1]
     assert asked.ring.restore(restore_id)["fault"] == {"name": "stale-generation", "rank": 3}
     tab.page.context.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_restores_are_limited_to_wrong_answers_and_drills_by_choosing(
+    site: Site, chromium: Browser, asked: AskedRing, width: int
+) -> None:
+    healthy, drill = healthy_and_drill(site, asked)
+    tab = open_tab(chromium, site, viewport={"width": width, "height": 900})
+    tab.open("/restores")
+    for name, value, address, left in (
+        ("semantic", "right", "/restores?semantic=right", [healthy]),
+        ("drill", "true", "/restores?semantic=right&drill=true", []),
+        ("semantic", "wrong", "/restores?semantic=wrong&drill=true", [drill]),
+        ("semantic", "", "/restores?drill=true", [drill]),
+    ):
+        tab.page.select_option(f"select[name={name}]", value)
+        tab.page.click(".filters button")
+        tab.page.wait_for_url(site.address + address)
+        rows = tab.page.locator("tbody tr")
+        assert rows.count() == len(left)
+        for one in left:
+            assert tab.page.locator(f"a[href='/restores/{one['id']}']").count() == 1
+        check_page(tab, address)
+        check_focus(tab, address, most=25)
+    assert tab.said == []
+    tab.page.context.close()
