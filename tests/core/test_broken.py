@@ -40,21 +40,23 @@ def test_every_flat_variant_has_its_test(variants: dict[str, Any]) -> None:
     assert len(variant_names()) == 163
 
 
+@pytest.mark.parametrize("by_key", [False, True], ids=["by identity", "by storage key"])
 @pytest.mark.parametrize("name", variant_names())
 def test_refused_with_the_required_reason_and_stage(
     name: str,
+    by_key: bool,
     variants: dict[str, Any],
     make_broken: ModuleType,
     vectors: dict[str, Vector],
     tmp_path: Path,
 ) -> None:
     case = make_broken.build(variants[name], tmp_path)
-    outcome, stage = _answer(case, vector=vectors[SOURCE])
+    outcome, stage = _answer(case, vector=vectors[SOURCE], by_key=by_key)
     assert outcome == case.reason
     assert STAGES.index(stage) <= STAGES.index(Stage(case.stage))
 
 
-def _answer(case: Any, *, vector: Vector) -> tuple[RankOutcome, Stage]:
+def _answer(case: Any, *, vector: Vector, by_key: bool) -> tuple[RankOutcome, Stage]:
     """What a restore of the damaged store says; a context that is no digest is refused before that."""
     try:
         context = Digest.parse(case.context_digest, subject="context digest")
@@ -62,7 +64,10 @@ def _answer(case: Any, *, vector: Vector) -> tuple[RankOutcome, Stage]:
         return RankOutcome.CORRUPT, error.stage
     identity = parse_identity(case.identity)
     order = RankOrder(
-        identity=identity, storage_key=identity.storage_key, context_digest=context, layout=vector.layout
+        identity=None if by_key else identity,
+        storage_key=identity.storage_key,
+        context_digest=context,
+        layout=vector.layout,
     )
     with vector.device() as device:
         free_bytes = device.free_bytes

@@ -26,7 +26,7 @@ class RankOrder:
     """What one rank is to restore.
 
     Attributes:
-        identity: the asked identity, or ``None`` to judge the stored one by itself.
+        identity: the asked identity, or ``None`` to ask for the one with the storage key.
         storage_key: where the root document is filed.
         layout: of the serving runtime; rows need none.
         mode: how a legacy entry is to be read, else pages if it can hold them; in row mode an alias is tried

@@ -108,12 +108,14 @@ def judge_root(files: StoreFiles, *, raw: bytes, name: DocumentName, identity: C
         files: the root, for segments.
         raw: the document.
         name: where it is filed.
-        identity: the asked identity, or ``None`` to judge the stored one by itself.
+        identity: the asked identity, or ``None`` to ask for the one that is filed under this name.
 
     Raises:
         FormatError, IntegrityError, IncompatibleError, ResourceError: as ``find_entry``.
     """
-    document = parse_manifest(raw, identity=identity, context_digest=name.context_digest)
+    document = parse_manifest(
+        raw, identity=identity, context_digest=name.context_digest, storage_key=name.storage_key
+    )
     if isinstance(document, LegacyManifest):
         return Entry(document=document, chunks=document.chunks)
     if isinstance(document, RowTailManifest):
@@ -130,7 +132,9 @@ def judge_alias(
         AbsentError: a segment is missing.
         FormatError, IntegrityError, IncompatibleError, ResourceError: as ``find_entry``.
     """
-    alias = parse_alias(raw, identity=identity, context_digest=name.context_digest)
+    alias = parse_alias(
+        raw, identity=identity, context_digest=name.context_digest, storage_key=name.storage_key
+    )
     chunks = follow_chain(
         alias.tail_segment_sha256,
         chunk_count=alias.chunk_count,

@@ -101,13 +101,21 @@ RootDocument: TypeAlias = FlatSnapshotManifest | LegacyManifest | RowTailManifes
 _DELTA_SCHEMAS = frozenset(DeltaVersion)
 
 
-def parse_manifest(raw: bytes, *, identity: CacheIdentity | None, context_digest: Digest) -> RootDocument:
+def parse_manifest(
+    raw: bytes,
+    *,
+    identity: CacheIdentity | None,
+    context_digest: Digest,
+    storage_key: Digest | None = None,
+) -> RootDocument:
     """Judge the bytes of a root document of any kind; its schema decides whose rules apply (store-format §7).
 
     Args:
         raw: the file as read.
-        identity: the asked identity, or ``None`` to judge the stored one by itself.
+        identity: the asked identity, or ``None`` where only its key or nothing of it is known.
         context_digest: the asked digest, which is also the file's name.
+        storage_key: of the asked identity, if that is all one knows; without both the stored one is judged by
+            itself.
 
     Returns:
         The document as a value. Its objects have not been looked at, nor a row tail's segments.
@@ -117,8 +125,8 @@ def parse_manifest(raw: bytes, *, identity: CacheIdentity | None, context_digest
         IntegrityError: a digest does not cover what it should.
         IncompatibleError: another ABI, storage mode, identity, record set or context.
     """
-    document = read_document(raw)
-    return _parse(document, asked=Asked(identity=identity, context_digest=context_digest))
+    asked = Asked(identity=identity, context_digest=context_digest, storage_key=storage_key)
+    return _parse(read_document(raw), asked=asked)
 
 
 def parse_flat_manifest(

@@ -69,8 +69,15 @@ class PrefixAlias:
         )
 
 
-def parse_alias(raw: bytes, *, identity: CacheIdentity | None, context_digest: Digest) -> PrefixAlias:
-    """Judge an alias; unlike elsewhere the identity comes before the metadata digest (§10.3, §20.2).
+def parse_alias(
+    raw: bytes,
+    *,
+    identity: CacheIdentity | None,
+    context_digest: Digest,
+    storage_key: Digest | None = None,
+) -> PrefixAlias:
+    """Judge an alias; unlike elsewhere the identity comes before the metadata digest (§10.3, §20.2). The
+    arguments are those of ``parse_manifest``.
 
     Raises:
         FormatError: corrupt in form.
@@ -78,7 +85,7 @@ def parse_alias(raw: bytes, *, identity: CacheIdentity | None, context_digest: D
         IncompatibleError: another ABI, storage mode, identity or context.
     """
     document = read_document(raw, subject=_SUBJECT)
-    asked = Asked(identity=identity, context_digest=context_digest)
+    asked = Asked(identity=identity, context_digest=context_digest, storage_key=storage_key)
     # Step 1: exact keys, the schema, digest syntax.
     document.require_keys(_KEYS)
     document.require_constant("schema", wanted=ALIAS_SCHEMA)

@@ -45,12 +45,15 @@ class Asked:
     """The question a document must be the answer to.
 
     Attributes:
-        identity: the asked identity, or ``None`` to judge the stored one by itself.
+        identity: the asked identity, or ``None`` where only its key or nothing of it is known.
         context_digest: the asked digest, which is also the file's name.
+        storage_key: of the asked identity, if that is all one knows of it; without both the stored identity
+            is judged by itself.
     """
 
     identity: CacheIdentity | None
     context_digest: Digest
+    storage_key: Digest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,10 +136,24 @@ class Document:
             IncompatibleError: the stored identity is not canonically the asked one (store-format §5.4).
             FormatError: none was asked for, and the stored one is no valid identity.
         """
+        self.require_key(asked)
         if asked.identity is None:
             return parse_identity(self.fields["identity"], subject=self.named("identity"), form=form)
         self.require_equal("identity", wanted=asked.identity.to_wire())
         return asked.identity
+
+    def require_key(self, asked: Asked) -> None:
+        """Who knows only the key of an identity asks for the one with that digest (store-format §5.2, §5.4).
+
+        Raises:
+            IncompatibleError: the stored identity, valid or not, has another key.
+        """
+        if asked.identity is not None or asked.storage_key is None:
+            return
+        found = sha256(encode_canonical(self.fields["identity"]))
+        if found != asked.storage_key:
+            expected = f"the one with storage key {asked.storage_key}"
+            raise IncompatibleError(self.named("identity"), expected=expected, found=found)
 
     def verify_metadata_digest(self) -> Digest:
         """The document's own digest covers everything but itself (store-format §7, common trailer).

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from app.core.canonical_json import JsonObject, JsonValue, encode_canonical
-from app.core.digest import Digest
-from app.core.store.identity import INTERLEAVE_KEY, CacheIdentity, form_of, parse_identity
+from app.core.digest import Digest, sha256
+from app.core.store.identity import INTERLEAVE_KEY, CacheIdentity, IdentityForm, form_of, parse_identity
 from app.core.store.manifest.descriptors import ChunkDescriptor, take_chunks, verify_ranges
 from app.core.store.manifest.document import FORMAT_ABI, Asked, Document, RootKind
 
@@ -51,6 +51,7 @@ def parse_legacy_document(document: Document, *, asked: Asked) -> LegacyManifest
     # Step 3: is it the entry that was asked for?
     identity = asked.identity or stored
     document.require_equal("format_abi", wanted=FORMAT_ABI)
+    document.require_key(asked)
     document.require_equal("context_digest", wanted=asked.context_digest)
     document.require_equal("identity", wanted=identity.to_wire())
     # Step 4: geometry.
@@ -91,8 +92,21 @@ def encode_legacy_manifest(
 
 def _parse_stored_identity(document: Document, *, asked: Asked) -> CacheIdentity:
     value = document.fields["identity"]
-    form = form_of(value) if asked.identity is None else asked.identity.form
+    form = _form_asked(value, asked=asked)
     return parse_identity(_interleave_by_value(value), subject=document.named("identity"), form=form)
+
+
+def _form_asked(value: JsonValue, *, asked: Asked) -> IdentityForm:
+    """The form of the asked identity. Of one whose key alone is known it is the other form than the stored
+    one's, if what is stored would have that key in it (§5.4)."""
+    if asked.identity is not None:
+        return asked.identity.form
+    if not isinstance(value, dict) or asked.storage_key is None:
+        return form_of(value)
+    other: JsonObject = {key: item for key, item in value.items() if key != INTERLEAVE_KEY}
+    if INTERLEAVE_KEY not in value:
+        other[INTERLEAVE_KEY] = 1
+    return form_of(other if sha256(encode_canonical(other)) == asked.storage_key else value)
 
 
 def _interleave_by_value(value: JsonValue) -> JsonValue:
