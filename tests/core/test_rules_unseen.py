@@ -321,8 +321,30 @@ def test_a_flag_contradicts_an_answer_that_was_cut_too(observed: str, code: str)
     document["observations"][0] |= {"observed_oracle": observed, "finish_reason": "length"}
     verdict = judge(document)
     assert (verdict.outcome, code in blocking(verdict)) == (Outcome.REJECTED, True)
-    document["observations"][0]["oracle_match"] = False
-    assert "SEMANTIC_INCONCLUSIVE" in blocking(judge(document))
+
+
+@pytest.mark.parametrize(
+    ("observed", "outcome"), [("t", "SEMANTIC_INCONCLUSIVE"), (" Te", "SEMANTIC_INCONCLUSIVE")]
+)
+def test_an_answer_that_was_cut_may_have_become_the_expected_one(observed: str, outcome: str) -> None:
+    document = made.fenced_observation()
+    cut = {"observed_oracle": observed, "finish_reason": "length", "oracle_match": False}
+    document["observations"][0] |= cut
+    assert outcome in blocking(judge(document))
+    assert judge(document).outcome is Outcome.RESEARCH_ONLY
+
+
+@pytest.mark.parametrize("observed", ["spark", "te a", "teal and more", "\u0442eal"])
+def test_another_answer_is_wrong_wherever_it_was_cut(observed: str) -> None:
+    """Requests for one token always stop by length: a wrong word is a wrong word."""
+    document = made.fenced_observation()
+    document["observations"][0] |= {
+        "observed_oracle": observed,
+        "finish_reason": "length",
+        "oracle_match": False,
+    }
+    verdict = judge(document)
+    assert (verdict.outcome, "SEMANTIC_ORACLE_MISMATCH" in blocking(verdict)) == (Outcome.REJECTED, True)
 
 
 def test_a_profile_that_calls_itself_unsupported_speaks_for_itself() -> None:
@@ -342,3 +364,65 @@ def test_a_wrong_answer_is_not_outvoted_by_a_profile_that_is_unsupported() -> No
     document["selections"][0]["functional_cases"][0]["passed"] = False
     document["selections"][1]["status"] = "unsupported"
     assert judge(document).outcome is Outcome.REJECTED
+
+
+def answers(count: int, **first: object) -> Members:
+    """What the clients of a split-page run recorded."""
+    return {
+        "schema": "sparkcache-glm53-small-shared-matrix/v1",
+        "status": "verified",
+        "model": "alias",
+        "results": [
+            {
+                "expected_oracle": "teal",
+                "observed_oracle": "teal",
+                "oracle_match": True,
+                "prompt_sha256": f"{number + 1:064x}",
+                **(first if number == 0 else {}),
+            }
+            for number in range(count)
+        ],
+    }
+
+
+def with_answers(clients: Members) -> Verdict:
+    """A split-page receipt judged beside the document of its clients, which it pins."""
+    stored = Stored(facts=facts_of(clients), repository="r", path="a/client-results.json", commit=made.COMMIT)
+    document = split_page()
+    document["measurement"] |= {
+        "client_result_path": "client-results.json",
+        "client_result_sha256": str(stored.facts.sha256),
+    }
+    own = Stored(facts=facts_of(document), repository="r", path="a/validation.json", commit=made.COMMIT)
+    return judge(document, around=surroundings_of(own, [own, stored]))
+
+
+def test_every_answer_that_is_counted_is_recorded() -> None:
+    verdict = with_answers(answers(8))
+    assert (verdict.outcome, verdict.evidence_grade) == (Outcome.QUALIFIED, Basis.DEMONSTRATED)
+    assert "SEMANTIC_MISSING" in blocking(with_answers(answers(7)))
+
+
+@pytest.mark.parametrize(
+    ("first", "code"),
+    [
+        ({"observed_oracle": None}, "SEMANTIC_MISSING"),
+        ({"observed_oracle": None, "oracle_match": None}, "SEMANTIC_MISSING"),
+        ({"expected_oracle": None}, "SEMANTIC_MISSING"),
+        ({"observed_oracle": "red", "oracle_match": False}, "SEMANTIC_ORACLE_MISMATCH"),
+        ({"observed_oracle": "red"}, "SEMANTIC_CONTRADICTION"),
+        (
+            {"observed_oracle": "red", "oracle_match": False, "finish_reason": "length"},
+            "SEMANTIC_ORACLE_MISMATCH",
+        ),
+    ],
+)
+def test_one_answer_of_eight_decides(first: Members, code: str) -> None:
+    assert code in blocking(with_answers(answers(8, **first)))
+
+
+@pytest.mark.parametrize("image", [None, "", "sha256:abc"])
+def test_a_rank_that_names_no_image_beside_one_that_does_is_unknown(image: object) -> None:
+    document = made.own_receipt()
+    document["ranks"][0]["runtime"]["image_config_id"] = image
+    assert "IDENTITY_INCOMPLETE:image" in blocking(judge(document))

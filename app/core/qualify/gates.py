@@ -172,6 +172,8 @@ class Attestation:
     pointer: str
     says: bool
     text: str
+    count: int | None = None
+    """How many answers were right, where the record counts them: so many must be there, if any is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

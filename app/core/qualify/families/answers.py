@@ -120,6 +120,7 @@ def _counted(place: Place, spec: Spec) -> Iterator[Attestation]:
                 pointer=right.pointer,
                 says=right.value == every if every else True,
                 text=f"{right.value} of {every}" if every else str(right.value),
+                count=right.value,
             )
 
 

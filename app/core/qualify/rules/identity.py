@@ -24,7 +24,7 @@ _OUTSIDE = "none"
     needs="the config id; the commit, tree or digest of the cache engine's source",
     leaves_open="whether the image holds what its labels say",
     codes=("IDENTITY_INCOMPLETE", "IDENTITY_INCOMPLETE_WARN", "ENGINE_SELF_TEST"),
-    version=2,
+    version=3,
 )
 def the_artifact_is_named(judged: Judged) -> Iterator[Finding]:
     subject = judged.subject
@@ -32,6 +32,11 @@ def the_artifact_is_named(judged: Judged) -> Iterator[Finding]:
         yield found("ENGINE_SELF_TEST", subject.image)
     elif not isinstance(subject.image, Found):
         yield found("IDENTITY_INCOMPLETE", subject.image, detail="image")
+    else:
+        unnamed = (one.image for one in subject.rank_images if isinstance(one.image, Missing))
+        for image in unnamed:
+            if not _is_outside(image):
+                yield found("IDENTITY_INCOMPLETE", image, detail="image")
     source = subject.source
     if not any(isinstance(one, Found) for one in (source.commit, source.sha256, source.wheel_sha256)):
         missing = "IDENTITY_INCOMPLETE" if is_self_test(judged) else "IDENTITY_INCOMPLETE_WARN"
@@ -44,7 +49,7 @@ def the_artifact_is_named(judged: Judged) -> Iterator[Finding]:
     needs="repository and revision, or a digest of the checkpoint",
     leaves_open="the draft model, unless it is named too",
     codes=("IDENTITY_INCOMPLETE", "IDENTITY_ALIAS_ONLY"),
-    version=2,
+    version=3,
 )
 def the_model_is_named(judged: Judged) -> Iterator[Finding]:
     if judged.capability not in NEEDS_MODEL:
@@ -65,7 +70,7 @@ def the_model_is_named(judged: Judged) -> Iterator[Finding]:
     needs="TP and DCP; a profile name binds neither",
     leaves_open="other degrees: nothing transfers",
     codes=("TOPOLOGY_UNBOUND",),
-    version=2,
+    version=3,
 )
 def the_topology_is_bound(judged: Judged) -> Iterator[Finding]:
     if judged.capability is not Capability.RESTORE:
@@ -82,7 +87,7 @@ def the_topology_is_bound(judged: Judged) -> Iterator[Finding]:
     needs="lower-case hexadecimal at full length, not all zero",
     leaves_open="whether it is the right digest",
     codes=("DIGEST_MALFORMED",),
-    version=2,
+    version=3,
 )
 def digests_are_well_formed(judged: Judged) -> Iterator[Finding]:
     for axis, fact in _digests(judged):
@@ -96,7 +101,7 @@ def digests_are_well_formed(judged: Judged) -> Iterator[Finding]:
     needs="an image per rank where ranks name theirs, or a statement about all",
     leaves_open="ranks that name none",
     codes=("IMAGE_NOT_UNIFORM",),
-    version=2,
+    version=3,
 )
 def ranks_ran_one_image(judged: Judged) -> Iterator[Finding]:
     subject = judged.subject
@@ -125,7 +130,7 @@ def ranks_ran_one_image(judged: Judged) -> Iterator[Finding]:
     needs="a flag about uncommitted changes",
     leaves_open="sources whose state nobody recorded",
     codes=("UNCOMMITTED_SOURCE",),
-    version=2,
+    version=3,
 )
 def the_source_is_committed(judged: Judged) -> Iterator[Finding]:
     flag = judged.subject.source.uncommitted
@@ -139,7 +144,7 @@ def the_source_is_committed(judged: Judged) -> Iterator[Finding]:
     needs="the same axis at two places, or in two documents about one image",
     leaves_open="which of the two is right",
     codes=("IDENTITY_CONFLICT", "IDENTITY_CONFLICT_WARN"),
-    version=2,
+    version=3,
 )
 def the_identity_is_one(judged: Judged) -> Iterator[Finding]:
     for one in judged.subject.disagreements:
@@ -173,7 +178,7 @@ def the_identity_is_one(judged: Judged) -> Iterator[Finding]:
         "PARENT_NOT_UPGRADED",
         "WRITER_OTHER_IMAGE",
     ),
-    version=2,
+    version=3,
 )
 def the_evidence_is_of_this_image(judged: Judged) -> Iterator[Finding]:
     own = judged.subject.image
@@ -195,7 +200,7 @@ def the_evidence_is_of_this_image(judged: Judged) -> Iterator[Finding]:
     needs="every axis of the scope key equal",
     leaves_open="nothing transfers: not to a parent, child, rebuild, other model or degree",
     codes=("NOT_TRANSFERABLE",),
-    version=2,
+    version=3,
 )
 def the_asked_scope_is_this_one(judged: Judged) -> Iterator[Finding]:
     asked = judged.around.asked

@@ -5,10 +5,15 @@ A document is joined only if it is the one named: where the schema has a place f
 that one.
 """
 
+from typing import Final
+
 from app.core.qualify.facts import Case, DocumentFacts
-from app.core.qualify.gates import Oracle, OracleForm, RankForm, RankProof
+from app.core.qualify.gates import Agreement, Oracle, OracleForm, RankForm, RankProof
 from app.core.qualify.rules.rule import Judged
 from app.core.qualify.values import UNMAPPED, Basis, Found
+
+_ANSWERED: Final = (OracleForm.EXPECTED_AND_OBSERVED, OracleForm.SELF_CONSISTENT, OracleForm.ATTESTED)
+"""Strongest first."""
 
 
 def linked(judged: Judged) -> DocumentFacts | None:
@@ -30,11 +35,11 @@ def oracle(judged: Judged) -> Oracle:
     cases = [case for case in other.cases if _has_answers(case, judged)]
     if not cases:
         return own
-    first = cases[0].oracle
+    inexact = (case.oracle.agreement for case in cases if case.oracle.agreement is not Agreement.EXACT)
     return Oracle(
-        form=first.form,
+        form=min((case.oracle.form for case in cases), key=_ANSWERED.index),
         basis=_weakest([case.oracle.basis for case in cases]),
-        agreement=first.agreement,
+        agreement=next(inexact, Agreement.EXACT),
         answers=own.answers,
         comparisons=tuple(one for case in cases for one in case.oracle.comparisons),
         attested=own.attested + tuple(one for case in cases for one in case.oracle.attested),
@@ -56,8 +61,7 @@ def rank_proof(judged: Judged) -> RankProof:
 
 
 def _has_answers(case: Case, judged: Judged) -> bool:
-    known = (OracleForm.EXPECTED_AND_OBSERVED, OracleForm.SELF_CONSISTENT, OracleForm.ATTESTED)
-    return case.capability is judged.capability and case.oracle.form in known
+    return case.capability is judged.capability and case.oracle.form in _ANSWERED
 
 
 def _weakest(bases: list[Basis | None]) -> Basis | None:

@@ -21,7 +21,7 @@ _LEADS = ("", " ")
     needs="expected and observed answer, two answers of the run, or a boolean or annotated sentence",
     leaves_open="whether the answer is right",
     codes=("SEMANTIC_MISSING", "SEMANTIC_INCONCLUSIVE", "CANARY_UNRELATED"),
-    version=2,
+    version=3,
 )
 def an_answer_is_recorded(judged: Judged) -> Iterator[Finding]:
     if judged.capability not in NEEDS_ANSWER:
@@ -45,7 +45,7 @@ def an_answer_is_recorded(judged: Judged) -> Iterator[Finding]:
     needs="equality after stripping blanks and lower-casing, computed anew",
     leaves_open="whether the expected answer is right",
     codes=("SEMANTIC_ORACLE_MISMATCH", "SEMANTIC_CONTRADICTION"),
-    version=2,
+    version=3,
 )
 def the_answer_is_right(judged: Judged) -> Iterator[Finding]:
     answers = oracle(judged)
@@ -64,7 +64,7 @@ def the_answer_is_right(judged: Judged) -> Iterator[Finding]:
     needs="the comparison the writer made",
     leaves_open="what else the answer said",
     codes=("ORACLE_NOT_EXACT", "ORACLE_CONTAINS"),
-    version=2,
+    version=3,
 )
 def the_comparison_is_exact(judged: Judged) -> Iterator[Finding]:
     answers = oracle(judged)
@@ -88,7 +88,7 @@ def the_comparison_is_exact(judged: Judged) -> Iterator[Finding]:
         "ORACLE_OBSERVED_NOT_RECORDED",
         "SEMANTIC_NOT_TESTED",
     ),
-    version=2,
+    version=3,
 )
 def how_good_the_answer_is(judged: Judged) -> Iterator[Finding]:
     if judged.capability not in NEEDS_ANSWER:
@@ -114,7 +114,7 @@ def how_good_the_answer_is(judged: Judged) -> Iterator[Finding]:
     needs="the answer with or without a leading blank, as is, capitalised or upper-case",
     leaves_open="other spellings: a longer answer with the same meaning is unexplained",
     codes=("RESPONSE_DIGEST_UNEXPLAINED",),
-    version=2,
+    version=3,
 )
 def digests_are_explained(judged: Judged) -> Iterator[Finding]:
     answers = oracle(judged)
@@ -133,7 +133,7 @@ def digests_are_explained(judged: Judged) -> Iterator[Finding]:
     needs="the restore cases beside a serving case",
     leaves_open="those restores: their own verdict says incomplete",
     codes=("RESTORE_ANSWER_NOT_RECORDED",),
-    version=2,
+    version=3,
 )
 def restores_have_answers(judged: Judged) -> Iterator[Finding]:
     if judged.capability is Capability.SERVING:
@@ -252,12 +252,21 @@ def _missing(judged: Judged, answers: Oracle) -> Iterator[tuple[str, str]]:
     """Comparisons with a side gone although others are whole, attestations that others of their list have."""
     if answers.form is OracleForm.ATTESTED and _counts(judged, answers):
         yield from ((pointer, "nothing said") for pointer in answers.unsaid)
+    yield from _uncounted(judged, answers)
     if answers.form not in (OracleForm.EXPECTED_AND_OBSERVED, OracleForm.SELF_CONSISTENT):
         return
     for one in related(judged, answers):
         for fact in (one.expected, one.observed):
             if isinstance(fact, Missing):
                 yield fact.pointer or one.pointer, fact.gap.value
+
+
+def _uncounted(judged: Judged, answers: Oracle) -> Iterator[tuple[str, str]]:
+    """Right answers that are counted and of which only some are recorded."""
+    recorded = sum(1 for one in related(judged, answers) if is_whole(one))
+    for said in answers.attested if recorded else ():
+        if said.count is not None and recorded < said.count:
+            yield said.pointer, f"{recorded} of {said.count} answers recorded"
 
 
 def _sought(judged: Judged, answers: Oracle) -> str:
@@ -274,10 +283,14 @@ def _has_any(judged: Judged, answers: Oracle) -> bool:
 
 
 def _is_cut(one: Comparison) -> bool:
-    observed = one.observed
-    empty = isinstance(observed, Found) and not observed.value.strip()
+    """Empty, or cut by length before it could differ: what begins as the expected answer might have become
+    it. Another beginning is another answer, however short the request made it."""
+    if not isinstance(one.observed, Found):
+        return False
+    begun = _plain(one.observed.value)
     cut = isinstance(one.finish_reason, Found) and one.finish_reason.value == "length"
-    return empty or (cut and not equal_answers(one))
+    whole = _plain(one.expected.value) if isinstance(one.expected, Found) else ""
+    return not begun or (cut and whole != begun and whole.startswith(begun))
 
 
 def _basis(answers: Oracle, *, whole: bool) -> Basis:
