@@ -13,8 +13,7 @@ depends_on = None
 
 # As in app/models/restores.py: outcome, answer, being a drill.
 KIND = (
-    "((((coalesce(outcome, '') || '/') || coalesce(semantic, '')) || '/')"
-    " || (fault_name IS NOT NULL)::text)"
+    "((((coalesce(outcome, '') || '/') || coalesce(semantic, '')) || '/') || (fault_name IS NOT NULL)::text)"
 )
 
 
