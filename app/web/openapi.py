@@ -79,7 +79,7 @@ def _general(operation: Node, *, method: str) -> Iterator[str]:
     if method != "get":
         yield "conflict"
     if "requestBody" in operation:
-        yield from ("bad-request", "content-too-large", "refused")
+        yield from ("bad-request", "content-too-large", "refused", "unsupported-media-type")
     if "page_token" in names:
         yield from ("page-size-invalid", "page-token-invalid")
     if "Idempotency-Key" in names:

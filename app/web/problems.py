@@ -19,6 +19,20 @@ from app.errors import AppError, FieldProblem
 
 MEDIA_TYPE: Final = "application/problem+json"
 SAID_AT_MOST: Final = 3
+# FastAPI's words for JSON that Python's parser gives up on for another reason than its form.
+_UNREADABLE: Final = "There was an error parsing the body"
+_SENTENCES: Final = {
+    "missing": "expected a value, found none",
+    "extra_forbidden": "expected no field of this name",
+    "model_attributes_type": "expected a JSON object",
+}
+_OPENINGS: Final = {
+    "Input should be ": "expected ",
+    "Input should have ": "expected one with ",
+    "String should match pattern ": "expected text that fits ",
+    "String should have ": "expected text of ",
+    "List should have ": "expected a list of ",
+}
 log = logging.getLogger(__name__)
 
 # Every code a client can meet, with the sentence its page explains it by (/docs/problems#code).
@@ -135,6 +149,11 @@ def _of_http(request: Request, error: HTTPException) -> AppError:
     headers = dict(error.headers or {})
     if error.status_code == 405:
         headers["Allow"] = ", ".join(allowed_methods(request))
+        detail = f"method: expected one of {headers['Allow']}, found {request.method:.20}"
+    if detail == _UNREADABLE:
+        detail = (
+            "body: expected JSON in UTF-8, found another encoding, deep nesting or a number too long to read"
+        )
     return _Status(error.status_code, detail, code=code, headers=headers)
 
 
@@ -150,28 +169,50 @@ def allowed_methods(request: Request) -> list[str]:
     return sorted(found)
 
 
-def _of_validation(error: RequestValidationError) -> AppError:
-    parts = tuple(_field_problem(part) for part in error.errors())
-    malformed = any(part["type"] == "json_invalid" for part in error.errors())
-    if malformed:
-        return _Status(400, "body: expected JSON", code="bad-request", errors=parts)
+def _of_validation(request: Request, error: RequestValidationError) -> AppError:
+    found = error.errors()
+    for part in found:
+        if part["type"] == "json_invalid":
+            return _Status(400, _malformed(part), code="bad-request")
+        if part["loc"] == ("body",) and isinstance(part.get("input"), bytes):
+            # A body that is not said to be JSON is not parsed.
+            sent = request.headers.get("content-type", "none")
+            detail = f"Content-Type: expected application/json, found {sent:.100}"
+            return _Status(415, detail, code="unsupported-media-type")
+    parts = tuple(_field_problem(part) for part in found)
     return _Status(422, _said_of(parts), code="validation-failed", errors=parts)
+
+
+def _malformed(part: dict[str, Any]) -> str:
+    """What the JSON parser says, with the character at which it says it."""
+    said = str(part.get("ctx", {}).get("error", "another thing"))
+    return f"body: expected JSON, found at character {part['loc'][-1]}: {said}"
 
 
 def _said_of(parts: tuple[FieldProblem, ...]) -> str:
     """What is wrong where, in one line; of many the first ones, all of them stand in ``errors``."""
-    said = "; ".join(f"{part.pointer}: {part.detail}" for part in parts[:SAID_AT_MOST])
+    said = "; ".join(f"{part.pointer or 'body'}: {part.detail}" for part in parts[:SAID_AT_MOST])
     more = len(parts) - SAID_AT_MOST
     return said if more <= 0 else f"{said}; and {more} more"
 
 
 def _field_problem(part: dict[str, Any]) -> FieldProblem:
-    pointer = "/" + "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in part["loc"][1:])
+    steps = (str(step).replace("~", "~0").replace("/", "~1") for step in part["loc"][1:])
+    pointer = "".join(f"/{step}" for step in steps)
     found = part.get("input")
     tellable = isinstance(found, str | int | float | bool) or found is None
     shown = f", found {found!r:.120}" if tellable and not _may_be_secret(part) else ""
     where = "" if part["loc"][0] == "body" else f"{part['loc'][0]} "
-    return FieldProblem(pointer=pointer, detail=f"{where}{part['msg']}{shown}")
+    return FieldProblem(pointer=pointer, detail=f"{where}{_expected(part)}{shown}")
+
+
+def _expected(part: dict[str, Any]) -> str:
+    """Pydantic's sentence in the words of every other problem: what was expected."""
+    said = _SENTENCES.get(part["type"], part["msg"])
+    for theirs, ours in _OPENINGS.items():
+        if said.startswith(theirs):
+            return ours + said.removeprefix(theirs)
+    return str(said)
 
 
 def _may_be_secret(part: dict[str, Any]) -> bool:
@@ -232,8 +273,11 @@ def install_problems(app: FastAPI) -> None:
     def _http(request: Request, error: HTTPException) -> JSONResponse:
         return problem_response(request, _of_http(request, error))
 
+    @app.exception_handler(RequestValidationError)
+    def _validation(request: Request, error: RequestValidationError) -> JSONResponse:
+        return problem_response(request, _of_validation(request, error))
+
     for kind, translate in (
-        (RequestValidationError, _of_validation),
         (CoreError, _of_core),
         (StaleDataError, _of_stale),
         (IntegrityError, _of_integrity),

@@ -1,5 +1,9 @@
-"""Query parameters nobody knows are refused: a mistyped filter must not look like one that matches."""
+"""Query parameters nobody knows are refused: a mistyped filter must not look like one that matches.
 
+So are those sent twice where one is meant: of two outcomes only one would have been looked for.
+"""
+
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -14,8 +18,9 @@ async def known_query(request: Request, _principal: Annotated[Principal, Depends
     """Return if the route knows every query parameter of the request; strangers are told nothing (401).
 
     Raises:
-        Refused: a parameter is not one of the route's.
+        Refused: a parameter is not one of the route's, or stands there more than once.
     """
+    _once(request)
     known = sorted(set(_names(request.scope["route"].dependant)))
     unknown = sorted(set(request.query_params) - set(known))
     if unknown:
@@ -23,13 +28,25 @@ async def known_query(request: Request, _principal: Annotated[Principal, Depends
         raise Refused(
             f"query: {expected}, found {', '.join(unknown)[:200]}",
             code="validation-failed",
-            errors=tuple(_problem(name, expected=expected) for name in unknown),
+            errors=tuple(_problem(name, expected=f"{expected}, found this one") for name in unknown),
+        )
+
+
+def _once(request: Request) -> None:
+    counts = Counter(name for name, _ in request.query_params.multi_items())
+    many = sorted(name for name, count in counts.items() if count > 1)
+    if many:
+        said = {name: f"expected {name[:100]} once, found {counts[name]} times" for name in many}
+        raise Refused(
+            f"query: {'; '.join(said.values())[:200]}",
+            code="validation-failed",
+            errors=tuple(_problem(name, expected=said[name]) for name in many),
         )
 
 
 def _problem(name: str, *, expected: str) -> FieldProblem:
     pointer = "/" + name[:100].replace("~", "~0").replace("/", "~1")
-    return FieldProblem(pointer=pointer, detail=f"query {expected}, found this one")
+    return FieldProblem(pointer=pointer, detail=f"query {expected}")
 
 
 def _names(dependant: Dependant) -> Iterator[str]:

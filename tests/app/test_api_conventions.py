@@ -1,4 +1,4 @@
-"""What every route keeps: problem+json, authentication, ETags, paging, allowed methods."""
+"""What every route keeps: problem+json, authentication, ETags, paging, methods."""
 
 import asyncio
 from contextlib import contextmanager
@@ -82,6 +82,7 @@ def test_wrong_method_is_405_with_allow(client: TestClient, keys: dict[str, str]
     answer = client.delete("/api/v1/restores", headers=bearer(keys["operator"]))
     assert (answer.status_code, answer.json()["code"]) == (405, "method-not-allowed")
     assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
+    assert answer.json()["detail"] == "method: expected one of GET, HEAD, POST, found DELETE"
 
 
 @pytest.mark.parametrize(
@@ -136,6 +137,64 @@ def test_body_that_is_no_json_is_400(client: TestClient, keys: dict[str, str], c
     answer = client.post("/api/v1/restores", headers=headers, content=content)
     assert answer.status_code in {400, 422}
     assert answer.headers["content-type"] == MEDIA_TYPE
+
+
+@pytest.mark.parametrize(
+    ("content", "detail"),
+    [
+        (b"{bad", "body: expected JSON, found at character 1: Expecting property name"),
+        (b'{"a": 1', "body: expected JSON, found at character 7: Expecting ',' delimiter"),
+        (b"\xff", "body: expected JSON in UTF-8, found another encoding"),
+        (b"[" * 100_000, "body: expected JSON in UTF-8, found another encoding, deep nesting"),
+        (
+            b"1" * 5000,
+            "body: expected JSON in UTF-8, found another encoding, deep nesting or a number too long",
+        ),
+    ],
+)
+def test_what_is_no_json_is_told_where(
+    client: TestClient, keys: dict[str, str], content: bytes, detail: str
+) -> None:
+    headers = {**bearer(keys["operator"]), "Idempotency-Key": "k", "Content-Type": "application/json"}
+    answer = client.post("/api/v1/restores", headers=headers, content=content)
+    assert (answer.status_code, answer.json()["code"], answer.json()["errors"]) == (400, "bad-request", [])
+    assert answer.json()["detail"].startswith(detail)
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/xml", None])
+def test_json_that_is_not_said_to_be_json_is_415(
+    client: TestClient, keys: dict[str, str], kind: str | None
+) -> None:
+    headers = {**bearer(keys["operator"]), "Idempotency-Key": "k"} | ({"Content-Type": kind} if kind else {})
+    answer = client.post("/api/v1/restores", headers=headers, content=b"{}")
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported-media-type")
+    assert answer.json()["detail"] == f"Content-Type: expected application/json, found {kind or 'none'}"
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "detail"),
+    [
+        (b"[1]", "", "expected a JSON object"),
+        (b"", "", "expected a value, found none"),
+        (b'{"context_digest": 5}', "/context_digest", "expected a valid string, found 5"),
+        (
+            b'{"context_digest": "x"}',
+            "/context_digest",
+            "expected text that fits '^[0-9a-f]{64}$', found 'x'",
+        ),
+        (b"{}", "/layout_sha256", "expected a value, found none"),
+        (b'{"a/b~": 1}', "/a~1b~0", "expected no field of this name"),
+        (b'{"resident_s": 0}', "/resident_s", "expected greater than or equal to 1, found 0"),
+    ],
+)
+def test_each_wrong_part_says_what_was_expected(
+    client: TestClient, keys: dict[str, str], body: bytes, pointer: str, detail: str
+) -> None:
+    headers = {**bearer(keys["operator"]), "Idempotency-Key": "k", "Content-Type": "application/json"}
+    answer = client.post("/api/v1/restores", headers=headers, content=body)
+    assert answer.status_code == 422
+    assert {"pointer": pointer, "detail": detail} in answer.json()["errors"]
+    assert f"{pointer or 'body'}: " in answer.json()["detail"]
 
 
 def test_body_over_the_limit_is_413(client: TestClient, keys: dict[str, str]) -> None:
@@ -249,6 +308,9 @@ def test_unknown_query_parameter_is_refused_by_name(client: TestClient, keys: di
     assert answer.json()["errors"][0]["pointer"] == "/page_sizes"
     assert "expected one of page_size, page_token" in answer.json()["detail"]
     assert client.get("/api/v1/sources", params={"page_sizes": "3"}).status_code == 401
+    twice = client.get("/api/v1/sources?page_size=1&page_size=2", headers=bearer(keys["viewer"]))
+    assert (twice.status_code, twice.json()["errors"][0]["pointer"]) == (422, "/page_size")
+    assert "expected page_size once, found 2 times" in twice.json()["detail"]
 
 
 @pytest.mark.parametrize("path", ["/health", "/api/v1/sources", "/login", "/openapi.json"])
