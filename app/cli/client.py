@@ -1,6 +1,7 @@
 """The control plane's REST API as the command line speaks it."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
@@ -101,6 +102,8 @@ def _problem_text(response: httpx2.Response) -> str:
     try:
         problem = response.json()
         parts = [f"  {part['pointer']}: {part['detail']}" for part in problem.get("errors", [])]
+        # One or a few of them are the sentence already.
+        parts = [part for part in parts if part.strip() not in problem["detail"]]
         return "\n".join([f"{problem['status']} {problem['code']}: {problem['detail']}", *parts])
     except (ValueError, KeyError, TypeError):
         return f"{response.status_code}: {response.text[:200]}"
@@ -113,10 +116,7 @@ def open_api(settings: Settings, *, url: str | None, api_key_file: Path | None) 
         ApiError: there is no such key.
     """
     if api_key_file is not None:
-        try:
-            return ApiClient(url or settings.control_url, api_key=api_key_file.read_text().strip())
-        except OSError as error:
-            raise ApiError(f"API key file {api_key_file}: {error.strerror}") from error
+        return ApiClient(url or settings.control_url, api_key=_key_in(api_key_file))
     path = settings.home / CREDENTIALS_FILE
     try:
         key = json.loads(path.read_text())["api_key"]
@@ -125,6 +125,19 @@ def open_api(settings: Settings, *, url: str | None, api_key_file: Path | None) 
             f"API key: expected --api-key-file or {path} of a local installation, found neither"
         ) from error
     return ApiClient(url or _local_address(settings), api_key=key)
+
+
+def _key_in(path: Path) -> str:
+    """The key a file holds, and nothing else: whatever cannot be a header would be repeated by the error
+    that says so."""
+    try:
+        text = path.read_bytes().decode("ascii", "replace").strip()
+    except OSError as error:
+        raise ApiError(f"API key file {path}: {error.strerror}") from error
+    if not re.fullmatch(r"[!-~]+", text):
+        found = "nothing" if not text else "something else"
+        raise ApiError(f"API key file {path}: expected one line with an API key (sgk_…), found {found}")
+    return text
 
 
 def _local_address(settings: Settings) -> str:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import typer
 from rich.console import Console
@@ -65,12 +65,12 @@ def start(
 
 @restore_app.command()
 def show(
-    restore_id: Annotated[str, typer.Argument(help="Id of the restore.")],
+    restore_id: Annotated[UUID, typer.Argument(help="Id of the restore.")],
     url: Url = None,
     api_key_file: KeyFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show one restore."""
+    """Show one restore. Exit: 0 shown, 2 not there, or no answer."""
     try:
         restore = open_api(Settings(), url=url, api_key_file=api_key_file).get(
             f"/api/v1/restores/{restore_id}"
@@ -82,7 +82,7 @@ def show(
 
 @restore_app.command()
 def cancel(
-    restore_id: Annotated[str, typer.Argument(help="Id of the restore.")],
+    restore_id: Annotated[UUID, typer.Argument(help="Id of the restore.")],
     reason: Annotated[str | None, typer.Option(help="Why; kept with the restore.")] = None,
     wait: Annotated[bool, typer.Option(help="Follow it until every rank has stopped.")] = True,
     url: Url = None,
@@ -94,7 +94,7 @@ def cancel(
         api = open_api(Settings(), url=url, api_key_file=api_key_file)
         restore = api.post(f"/api/v1/restores/{restore_id}/cancel", body={"reason": reason})
         if wait:
-            restore = follow(api, restore_id=restore_id)
+            restore = follow(api, restore_id=str(restore_id))
     except ApiError as error:
         fail(error, as_json=as_json, status=2)
     _show(restore, as_json=as_json)
@@ -102,7 +102,7 @@ def cancel(
 
 @restore_app.command()
 def retry(
-    restore_id: Annotated[str, typer.Argument(help="Id of a restore that is over and not restored.")],
+    restore_id: Annotated[UUID, typer.Argument(help="Id of a restore that is over and not restored.")],
     wait: Annotated[bool, typer.Option(help="Follow the new restore to its end.")] = True,
     url: Url = None,
     api_key_file: KeyFile = None,

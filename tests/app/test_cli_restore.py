@@ -1,6 +1,7 @@
 """``sparkgate restore cancel`` and ``retry`` against the real API, with simulated rank workers."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli import client as cli_client
 from app.cli import restore as command
+from app.config import Settings
 from tests.app.ring import Ring
 
 
@@ -69,3 +71,24 @@ def test_cancelled_restore_is_retried_and_both_name_each_other(ring_api: Ring) -
     assert f"try 2 after {restore['id']}" in run("show", newer["id"]).stdout
     again = run("retry", restore["id"])
     assert again.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [(b"", "nothing"), (b"\n", "nothing"), (b"sgk_a\nb", "something else"), (b"sgk_\xff", "something else")],
+)
+def test_a_file_that_holds_no_key_is_named_and_not_repeated(
+    tmp_path: Path, content: bytes, found: str
+) -> None:
+    path = tmp_path / "key"
+    path.write_bytes(content)
+    with pytest.raises(cli_client.ApiError) as refused:
+        cli_client.open_api(Settings(), url=None, api_key_file=path)
+    said = f"API key file {path}: expected one line with an API key (sgk_…), found {found}"
+    assert str(refused.value) == said
+
+
+def test_an_id_that_is_none_is_no_path() -> None:
+    refused = run("show", "../accounts")
+    assert refused.exit_code == 2
+    assert "UUID" in refused.output
