@@ -208,11 +208,11 @@ def _field_problem(part: dict[str, Any]) -> FieldProblem:
 
 def _expected(part: dict[str, Any]) -> str:
     """Pydantic's sentence in the words of every other problem: what was expected."""
-    said = _SENTENCES.get(part["type"], part["msg"])
+    said = str(_SENTENCES.get(part["type"], part["msg"]))
     for theirs, ours in _OPENINGS.items():
         if said.startswith(theirs):
             return ours + said.removeprefix(theirs)
-    return str(said)
+    return said
 
 
 def _may_be_secret(part: dict[str, Any]) -> bool:
