@@ -45,36 +45,6 @@ def test_the_documents_this_page_changes_are_qualified(document: Callable[[], Me
     assert judge(document()).outcome is Outcome.QUALIFIED
 
 
-@pytest.mark.parametrize("digest", ["ABCDEF" + "0" * 58, made.DIGEST.upper(), "0" * 64, made.DIGEST[:12], ""])
-def test_a_malformed_digest_of_a_model_is_no_digest_that_is_left_out(digest: str) -> None:
-    verdict = after(made.composition(), lambda d: d["model"].update(checkpoint_sha256=digest))
-    assert verdict.outcome is Outcome.INCOMPLETE
-    assert "DIGEST_MALFORMED" in codes(verdict)
-
-
-@pytest.mark.parametrize("image", ["sha256:abc", "sha256:" + "0" * 64, made.IMAGE.upper(), 5])
-def test_a_malformed_image_does_not_give_way_to_the_image_below_it(image: object) -> None:
-    verdict = after(made.composition(), lambda d: d["runtime"].update(sparkcache_image_id=image))
-    assert verdict.outcome is Outcome.INCOMPLETE
-    assert "IDENTITY_INCOMPLETE:image" in codes(verdict)
-
-
-def test_an_image_that_is_null_gives_way() -> None:
-    verdict = after(made.composition(), lambda d: d["runtime"].update(sparkcache_image_id=None))
-    assert verdict.outcome is Outcome.QUALIFIED
-
-
-def test_a_registry_reference_with_a_malformed_digest_is_malformed() -> None:
-    document = made.composition()
-    document["runtime"]["image"] = "registry.example/lab/runtime@" + made.OTHER_IMAGE
-    assert "NO_REGISTRY_DIGEST" not in codes(judge(document))
-    document["runtime"]["image"] = "registry.example/lab/runtime@" + made.OTHER_IMAGE.upper()
-    assert "DIGEST_MALFORMED" in blocking(judge(document))
-    document["runtime"]["image"] = "registry.example/lab/runtime:tag"
-    verdict = judge(document)
-    assert (verdict.outcome, verdict.deployable_reason) == (Outcome.QUALIFIED, "NO_REGISTRY_DIGEST")
-
-
 @pytest.mark.parametrize(
     "result",
     [
@@ -100,11 +70,6 @@ def test_only_plain_digits_name_a_rank(vector: Members) -> None:
     assert "NO_RANK_RESTORE_PROOF" in blocking(verdict)
 
 
-def test_only_plain_digits_name_a_degree() -> None:
-    verdict = after(made.fenced_observation(), lambda d: d["runtime"].update(topology="TP\uff12/DCP\uff11"))
-    assert {"TOPOLOGY_UNBOUND:tp", "TOPOLOGY_UNBOUND:dcp"} <= codes(verdict)
-
-
 @pytest.mark.parametrize("tokens", [None, "512", -1, 512.0])
 def test_ranks_of_which_nothing_is_said_are_no_proof(tokens: object) -> None:
     document = hybrid_cache()
@@ -117,15 +82,6 @@ def test_a_run_without_a_fixture_is_a_hole_in_the_claim() -> None:
     document = hybrid_cache()
     document["runs"].append({**document["runs"][0], "tp": 4, "fixture_results": []})
     assert judge(document).outcome is Outcome.INCOMPLETE
-
-
-@pytest.mark.parametrize(
-    "path", [("identity", "tp_degree"), ("identity", "dcp_degree"), ("live", "topology")]
-)
-def test_a_degree_said_at_one_of_two_places_is_unbound(path: tuple[str, str]) -> None:
-    verdict = after(made.page_tail(), lambda d: d[path[0]].pop(path[1]))
-    assert verdict.outcome is Outcome.INCOMPLETE
-    assert {one.split(":")[0] for one in blocking(verdict)} == {"TOPOLOGY_UNBOUND"}
 
 
 def test_a_restore_of_no_tokens_restored_nothing() -> None:
@@ -296,13 +252,6 @@ def test_the_order_of_members_changes_nothing() -> None:
     assert one.gates == other.gates
 
 
-def test_a_schema_is_named_under_its_own_name() -> None:
-    document = made.single_restore()
-    document["$schema"] = document.pop("schema")
-    verdict = judge(document)
-    assert (verdict.outcome, codes(verdict) & {"SCHEMA_ABSENT"}) == (Outcome.NONE, {"SCHEMA_ABSENT"})
-
-
 def test_escapes_and_blanks_change_nothing() -> None:
     document = made.single_restore()
     plain = judge(document)
@@ -419,10 +368,3 @@ def test_every_answer_that_is_counted_is_recorded() -> None:
 )
 def test_one_answer_of_eight_decides(first: Members, code: str) -> None:
     assert code in blocking(with_answers(answers(8, **first)))
-
-
-@pytest.mark.parametrize("image", [None, "", "sha256:abc"])
-def test_a_rank_that_names_no_image_beside_one_that_does_is_unknown(image: object) -> None:
-    document = made.own_receipt()
-    document["ranks"][0]["runtime"]["image_config_id"] = image
-    assert "IDENTITY_INCOMPLETE:image" in blocking(judge(document))

@@ -182,12 +182,12 @@ def any_image(value: ExactValue) -> str | Gap:
 
 
 def repository_of(value: ExactValue) -> str | Gap:
-    """The repository of ``repository@revision``."""
+    """The repository of ``repository@revision``; the whole text where it names no revision."""
     return _of_reference(value, "repository")
 
 
 def revision_of(value: ExactValue) -> str | Gap:
-    """The revision of ``repository@revision``, 40 digits."""
+    """The revision of ``repository@revision``, 40 digits; absent where the text names none."""
     return _of_reference(value, "revision")
 
 
@@ -214,4 +214,6 @@ def _of_reference(value: ExactValue, part: str) -> str | Gap:
     if not isinstance(value, str):
         return Gap.WRONG_TYPE
     found = _REFERENCE.fullmatch(value.strip())
-    return found[part] if found else Gap.MALFORMED
+    if found or "@" in value:
+        return found[part] if found else Gap.MALFORMED
+    return name(value) if part == "repository" else Gap.ABSENT

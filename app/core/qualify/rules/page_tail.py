@@ -35,6 +35,7 @@ def validator_errors(facts: DocumentFacts, case: Case) -> Iterator[Finding]:
     "four values per rank vector, answers that agree, fallback tokens of the base",
     leaves_open="whether the run took place: it compares values inside the document",
     codes=("VALIDATOR_FAILED",),
+    version=2,
 )
 def the_validator_accepts(judged: Judged) -> Iterator[Finding]:
     yield from validator_errors(judged.facts, judged.case)
@@ -90,6 +91,7 @@ def _flags(chain: PageTailChain) -> Iterator[Finding]:
 def _live(chain: PageTailChain, case: Case) -> Iterator[Finding]:
     if not isinstance(chain.runner, Found) or chain.runner.value != "live":
         return
+    yield from _there(case.subject.target.revision)
     if not isinstance(case.fault.rejected, Found) or not case.fault.rejected.value:
         yield _error("rejected", case.fault.rejected)
     yield from _headers(chain, case)
