@@ -22,6 +22,7 @@ class ReceiptRow(Base):
         Index("ix_receipt_image", "image_config_id", "created_at", "sha256"),
         Index("ix_receipt_kind", "kind", "created_at", "sha256"),
         Index("ix_receipt_schema", "schema_name", "created_at", "sha256"),
+        Index("ix_receipt_schema_kind", "schema_name", "kind", "capability", "created_at", "sha256"),
         Index("ix_receipt_capability", "capability", "created_at", "sha256"),
         Index("ix_receipt_kind_capability", "kind", "capability", "created_at", "sha256"),
         Index("ix_receipt_canonical", "canonical_sha256"),

@@ -1,19 +1,20 @@
 """SQL of receipts."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Select, bindparam, select, tuple_
+from sqlalchemy import ARRAY, Select, TableValuedAlias, Text, bindparam, column, func, literal, select, tuple_
 from sqlalchemy.orm import Session, defer, selectinload
 
 from app.core.canonical_json import JsonObject, encode_canonical
+from app.core.qualify.facts import Capability, Kind
 from app.db.together import Question, ask_together
 from app.models import ReceiptRow
-from app.web.paging import Cursor, Total, count_rows
+from app.web.paging import COUNTED, Cursor, Total, count_rows
 
 # So many receipts under one key are looked at; what a key finds is few but for an attack.
 _MOST_FOUND: Final = 5000
@@ -147,8 +148,6 @@ class ReceiptFilter:
     schema_name: str | None = None
     capability: str | None = None
     text: str | None = None
-    created_from: datetime | None = None
-    created_until: datetime | None = None
 
 
 def get_receipt(session: Session, *, sha256: str) -> ReceiptRow | None:
@@ -304,14 +303,13 @@ def keys_of(session: Session, *, digests: Sequence[str]) -> dict[str, list[str]]
 def list_receipts(
     session: Session, *, wanted: ReceiptFilter, after: Cursor | None, limit: int
 ) -> list[ReceiptRow]:
-    query = _newest_first(wanted).options(defer(ReceiptRow.document), selectinload(ReceiptRow.origins))
-    if after is not None:
-        query = query.where(tuple_(ReceiptRow.created_at, ReceiptRow.sha256) < (after.created_at, after.id))
+    query = _newest_first(wanted, after=after, limit=limit)
+    query = query.options(defer(ReceiptRow.document), selectinload(ReceiptRow.origins))
     return list(session.scalars(query.limit(limit)))
 
 
 def count_receipts(session: Session, *, wanted: ReceiptFilter) -> Total:
-    return count_rows(session, _newest_first(wanted))
+    return count_rows(session, _newest_first(wanted, after=None, limit=COUNTED + 1))
 
 
 def has_any(session: Session, *, digests: Sequence[str]) -> set[str]:
@@ -325,16 +323,41 @@ def lock_question(*, stage: int, names: Sequence[tuple[int, bool]]) -> Question:
     return Question(sql=_LOCK, given=given)
 
 
-def _newest_first(wanted: ReceiptFilter) -> Select[Any]:
-    query = select(ReceiptRow)
-    for column in ("image_config_id", "kind", "schema_name", "capability"):
-        value = getattr(wanted, column)
+def _newest_first(wanted: ReceiptFilter, *, after: Cursor | None, limit: int) -> Select[Any]:
+    if wanted.schema_name is not None and (wanted.kind is not None or wanted.capability is not None):
+        newest = _newest_of_schema(wanted, after=after, limit=limit).subquery()
+        query = select(ReceiptRow).join(newest, newest.c.sha256 == ReceiptRow.sha256)
+        return query.order_by(newest.c.created_at.desc(), newest.c.sha256.desc())
+    return _ordered(select(ReceiptRow), wanted=wanted, after=after)
+
+
+def _newest_of_schema(wanted: ReceiptFilter, *, after: Cursor | None, limit: int) -> Select[Any]:
+    """The newest of each kind and capability asked for, by the index that has those in order, then the newest
+    of all: a schema mostly has one kind, and of another the planner would look for rows that are not there.
+    """
+    kinds = _given([wanted.kind] if wanted.kind else [*Kind], name="kinds")
+    capabilities = _given([wanted.capability] if wanted.capability else [*Capability], name="capabilities")
+    of_one = select(ReceiptRow.sha256, ReceiptRow.created_at).where(
+        ReceiptRow.kind == kinds.c.value, ReceiptRow.capability == capabilities.c.value
+    )
+    rest = replace(wanted, kind=None, capability=None)
+    one = _ordered(of_one, wanted=rest, after=after).limit(limit).correlate(kinds, capabilities).lateral()
+    query = select(one.c.sha256, one.c.created_at).select_from(kinds, capabilities, one)
+    return query.order_by(one.c.created_at.desc(), one.c.sha256.desc()).limit(limit)
+
+
+def _given(values: Sequence[str], *, name: str) -> TableValuedAlias:
+    asked = literal([str(value) for value in values], ARRAY(Text))
+    return func.unnest(asked).table_valued(column("value", Text), name=name).render_derived()
+
+
+def _ordered(query: Select[*tuple[Any, ...]], *, wanted: ReceiptFilter, after: Cursor | None) -> Select[Any]:
+    for name in ("image_config_id", "kind", "schema_name", "capability"):
+        value = getattr(wanted, name)
         if value is not None:
-            query = query.where(getattr(ReceiptRow, column) == value)
+            query = query.where(getattr(ReceiptRow, name) == value)
     if wanted.text is not None:
         query = query.where(ReceiptRow.title.icontains(wanted.text, autoescape=True))
-    if wanted.created_from is not None:
-        query = query.where(ReceiptRow.created_at >= wanted.created_from)
-    if wanted.created_until is not None:
-        query = query.where(ReceiptRow.created_at < wanted.created_until)
+    if after is not None:
+        query = query.where(tuple_(ReceiptRow.created_at, ReceiptRow.sha256) < (after.created_at, after.id))
     return query.order_by(ReceiptRow.created_at.desc(), ReceiptRow.sha256.desc())

@@ -17,7 +17,7 @@ from app.core.digest import sha256
 from app.db.migrate import upgrade
 from app.db.together import ask_together
 from app.embedded import DatabaseUrls, create_database, drop_database
-from app.models import VerdictCurrent
+from app.models import ReceiptRow, VerdictCurrent
 from app.receipts import repository as receipts
 from app.receipts.repository import ReceiptFilter
 from app.receipts.service import related
@@ -70,6 +70,11 @@ RECEIPTS: list[dict[str, Any]] = [
     {"capability": "restore"},
     {"capability": "serving"},
     {"kind": "publication-receipt", "capability": "serving"},
+    {"schema_name": "schema-5/v1", "kind": "publication-receipt"},
+    {"schema_name": "schema-7/v1", "kind": "restore-receipt", "capability": "restore"},
+    {"schema_name": "schema-7/v1", "kind": "publication-receipt"},
+    {"schema_name": "schema-7/v1", "capability": "restore"},
+    {"schema_name": "schema-7/v1", "capability": "serving"},
 ]
 VERDICTS: list[dict[str, Any]] = [
     {},
@@ -106,6 +111,26 @@ def test_receipts(filled: Engine, chosen: dict[str, Any]) -> None:
         assert rows_read(filled, ask) <= 4 * PAGE
     count = rows_read(filled, lambda session: receipts.count_receipts(session, wanted=wanted))
     assert count <= COUNTED + 1
+
+
+@pytest.mark.parametrize("chosen", [one for one in RECEIPTS if "schema_name" in one], ids=str)
+def test_receipts_of_a_schema_are_those_that_are_there(filled: Engine, chosen: dict[str, Any]) -> None:
+    """Looked up kind by kind, they come in the order of the list, page after page."""
+    wanted = ReceiptFilter(**chosen)
+    with Session(filled) as session:
+        fitting = session.execute(
+            select(ReceiptRow.sha256, ReceiptRow.created_at)
+            .filter_by(**chosen)
+            .order_by(ReceiptRow.created_at.desc(), ReceiptRow.sha256.desc())
+        ).all()
+        after = None
+        for start in range(0, 3 * PAGE, PAGE):
+            found = receipts.list_receipts(session, wanted=wanted, after=after, limit=PAGE)
+            assert [one.sha256 for one in found] == [one.sha256 for one in fitting[start : start + PAGE]]
+            if found:
+                after = Cursor(created_at=found[-1].created_at, id=found[-1].sha256)
+        total = receipts.count_receipts(session, wanted=wanted)
+    assert (total.count, total.is_exact) == (min(len(fitting), COUNTED), len(fitting) <= COUNTED)
 
 
 @pytest.mark.parametrize("chosen", VERDICTS, ids=str)
