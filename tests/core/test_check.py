@@ -1,8 +1,10 @@
 """``RootCheck``: every problem of a root and no other, each once, whatever else is wrong beside it."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -154,6 +156,24 @@ def test_each_depth_looks_as_far_as_it_says(root: WholeRoot) -> None:
     assert len(size) == 11
     assert size.count(Code.OBJECT_UNREFERENCED) == 2
     assert Code.OBJECT_CONTENT not in size
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda document: document["identity"].update(dcp_degree=True),
+        lambda document: document.update(identity=None),
+        lambda document: (document["identity"].update(tp_shard_rank=1), document.update(committed_tokens=-1)),
+    ],
+    ids=["no valid identity", "no identity", "another one, and no geometry"],
+)
+def test_a_document_of_another_identity_is_misplaced_whatever_else_it_is(
+    root: WholeRoot, change: Callable[[Any], object]
+) -> None:
+    """As a look-up under that key answers: incompatible, not corrupt (store-format §8.3)."""
+    root.rewrite("flat-v2-single", change)
+    problems = [one for one in root.check(Depth.METADATA) if not one.code.is_leftover]
+    assert [one.code for one in problems] == [Code.DOCUMENT_MISPLACED]
 
 
 def test_nothing_is_written_and_no_access_time_changes(root: WholeRoot) -> None:

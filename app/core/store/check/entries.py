@@ -1,4 +1,4 @@
-"""One document during a check: judged by itself, then its segments, its objects, its streams."""
+"""One document during a check: judged by its name, then its segments, its objects, its streams."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
@@ -33,8 +33,12 @@ from app.core.store.rows import decode_rows, why_positions_are_unknown
 
 # How many obstacles of one entry are spelled out.
 _SHOWN_OBSTACLES = 8
-# What a document is told to be filed under another context by.
-_CONTEXT_SUBJECTS = frozenset({"root document.context_digest", "prefix alias.context_digest"})
+# What a document is told by to be filed under another key or context than its own.
+_PLACE_SUBJECTS = frozenset(
+    f"{what} {document}.{field}".lstrip()
+    for document in ("root document", "prefix alias")
+    for what, field in (("", "context_digest"), ("storage key of", "identity"))
+)
 
 _LEGACY_SCHEMA = "legacy"
 
@@ -84,10 +88,6 @@ class EntryCheck:
         except StoreError as error:
             self._segments.note_mentions(raw or b"")
             yield _document_problem(error, path=path, name=name, unread=raw is None)
-            return
-        if document.identity.storage_key != self._key:
-            self._segments.note_mentions(raw)
-            yield _misplaced(document, path=path, name=name)
             return
         try:
             entry = Entry(document=document, chunks=self._chunks(document))
@@ -172,7 +172,7 @@ def schema_of(document: RootDocument | PrefixAlias) -> str:
 
 def _parse(raw: bytes, *, name: DocumentName, alias: bool) -> RootDocument | PrefixAlias:
     parse = parse_alias if alias else parse_manifest
-    return parse(raw, identity=None, context_digest=name.context_digest)
+    return parse(raw, identity=None, context_digest=name.context_digest, storage_key=name.storage_key)
 
 
 def _distinct(references: Iterable[FileDescriptor]) -> list[FileDescriptor]:
@@ -263,18 +263,11 @@ def _unknown_rules(entry: Entry) -> list[str]:
 
 def _document_problem(error: StoreError, *, path: PurePosixPath, name: DocumentName, unread: bool) -> Problem:
     if isinstance(error, IncompatibleError):
-        misplaced = error.subject in _CONTEXT_SUBJECTS
+        misplaced = error.subject in _PLACE_SUBJECTS
         code = ProblemCode.DOCUMENT_MISPLACED if misplaced else ProblemCode.DOCUMENT_INCOMPATIBLE
     else:
         code = ProblemCode.DOCUMENT_UNREADABLE if unread else ProblemCode.DOCUMENT_CORRUPT
     return _problem(error, code=code, path=path, name=name)
-
-
-def _misplaced(document: RootDocument | PrefixAlias, *, path: PurePosixPath, name: DocumentName) -> Problem:
-    error = IncompatibleError(
-        "storage key", expected=f"the folder {document.identity.storage_key}", found=name.storage_key
-    )
-    return _problem(error, code=ProblemCode.DOCUMENT_MISPLACED, path=path, name=name)
 
 
 def _problem(error: StoreError, *, code: ProblemCode, path: PurePosixPath, name: DocumentName) -> Problem:

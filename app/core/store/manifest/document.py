@@ -152,8 +152,8 @@ class Document:
             return
         found = sha256(encode_canonical(self.fields["identity"]))
         if found != asked.storage_key:
-            expected = f"the one with storage key {asked.storage_key}"
-            raise IncompatibleError(self.named("identity"), expected=expected, found=found)
+            subject = f"storage key of {self.named('identity')}"
+            raise IncompatibleError(subject, expected=asked.storage_key, found=found)
 
     def verify_metadata_digest(self) -> Digest:
         """The document's own digest covers everything but itself (store-format §7, common trailer).
