@@ -100,7 +100,7 @@ NAMES: dict[str, Any] = {
             "headlines": dict.fromkeys(("value", "vector", "blocking")),
         },
         "oracle": {
-            **dict.fromkeys(("of", "agreement", "attested", "suffix_if_annotated")),
+            **dict.fromkeys(("of", "agreement", "attested", "attested_counts", "suffix_if_annotated")),
             "compare": dict.fromkeys(_COMPARE),
             "right_of_all": dict.fromkeys(("right", "requests", "listed")),
             "published": dict.fromkeys(_COMPARE),

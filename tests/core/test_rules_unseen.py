@@ -116,7 +116,7 @@ def test_counters_may_be_written_as_fractions() -> None:
     assert "GATE_MISSING:drain" in blocking(judge(document, capability=Capability.CAPTURE))
 
 
-@pytest.mark.parametrize("passed", ["", "true", [], {}, 1.5])
+@pytest.mark.parametrize("passed", ["", "true", [], {}, 1.5, 1])
 def test_an_attestation_that_cannot_be_read_is_a_hole(passed: object) -> None:
     document = made.selections()
     document["selections"] = document["selections"][:1]
@@ -190,6 +190,7 @@ def test_a_rollback_whose_flag_denies_its_answer_contradicts_itself() -> None:
         ("What is 6 times 7? Reply with only 42.", "42", Outcome.QUALIFIED),
         ("What is 6 times 7? Reply with only 42.", "41", Outcome.REJECTED),
         ("What is 6 times 7? Reply with only the number.", "42", Outcome.INCOMPLETE),
+        ('What is 6 times 7? Reply with only "42".', "42", Outcome.QUALIFIED),
     ],
 )
 def test_a_prompt_names_its_answer_by_one_word(prompt: str, answer: str, outcome: Outcome) -> None:
@@ -368,3 +369,9 @@ def test_every_answer_that_is_counted_is_recorded() -> None:
 )
 def test_one_answer_of_eight_decides(first: Members, code: str) -> None:
     assert code in blocking(with_answers(answers(8, **first)))
+
+
+@pytest.mark.parametrize("word", ["withdrawn", "unpublished", "pending", "Published"])
+def test_only_what_is_published_is_published(word: str) -> None:
+    assert "NOT_PUBLISHED" in codes(judge({**made.selections(), "publication_status": word}))
+    assert "NOT_PUBLISHED" not in codes(judge(made.selections()))

@@ -36,7 +36,7 @@ from app.core.qualify.rules import (
 from app.core.qualify.rules.rule import Rule
 from app.core.qualify.schema_table import table_bytes
 
-DECISION_VERSION: Final = 7
+DECISION_VERSION: Final = 8
 """Of what is decided outside rules: the order of rows, joining cases, deployable."""
 
 RULES: Final[tuple[Rule, ...]] = (

@@ -1,7 +1,7 @@
 """What a case says about its answer: the semantic gate's input (Appendix B, oracle column; §5)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from app.core.canonical_json import ExactValue
 from app.core.errors import shown
@@ -10,7 +10,7 @@ from app.core.qualify.families.context import Context
 from app.core.qualify.families.links import linked_document
 from app.core.qualify.gates import Agreement, AnswerOf, Attestation, Comparison, Oracle, OracleForm
 from app.core.qualify.pointer import last_step, step
-from app.core.qualify.reading import Place, answer, count, flag, hex64, name, taken
+from app.core.qualify.reading import Place, answer, count, flag, found_only, hex64, name, taken
 from app.core.qualify.schema_table import Spec, status_class
 from app.core.qualify.values import UNMAPPED, Basis, Fact, Found, Gap, Missing
 
@@ -33,6 +33,7 @@ def oracle(place: Place, spec: Spec, reader: Context) -> Oracle:
     equal = tuple(_self_comparisons(place, spec))
     attested = (
         *_attestations(place, spec.paths("attested"), reader),
+        *_counts(place, spec.paths("attested_counts")),
         *_counted(place, spec),
         *_flags_without_answer(compared),
     )
@@ -45,7 +46,12 @@ def oracle(place: Place, spec: Spec, reader: Context) -> Oracle:
         answers=AnswerOf(spec.text("of", AnswerOf.RESTORED.value)),
         comparisons=tuple(one for one in compared if not _is_only_flag(one)) + equal,
         attested=attested,
-        unsaid=tuple(_unsaid(place, spec.paths("attested"), reader)),
+        unsaid=(
+            *_unsaid(place, spec.paths("attested"), lambda at, value: _says(at, value, reader) is not None),
+            *_unsaid(
+                place, spec.paths("attested_counts"), lambda _, value: not isinstance(count(value), Gap)
+            ),
+        ),
         published=_published(place, spec),
         inconclusive=_inconclusive(place, spec),
         elsewhere=linked_document(place, spec.part("elsewhere")),
@@ -124,10 +130,18 @@ def _counted(place: Place, spec: Spec) -> Iterator[Attestation]:
             )
 
 
-def _unsaid(place: Place, patterns: tuple[str, ...], reader: Context) -> Iterator[str]:
-    """Where a flag of the schema should stand and nothing does that says yes or no: the block or list element
-    is there. Members of an object picked by a pattern may be of other kinds and owe no flag; a count of zero
-    is one."""
+def _counts(place: Place, patterns: tuple[str, ...]) -> Iterator[Attestation]:
+    """Checks that passed, counted; none of them says nothing."""
+    for fact in found_only(place.facts(patterns, count)):
+        if fact.value:
+            yield Attestation(pointer=fact.pointer, says=True, text=str(fact.value))
+
+
+def _unsaid(
+    place: Place, patterns: tuple[str, ...], speaks: Callable[[str, ExactValue], bool]
+) -> Iterator[str]:
+    """Where the schema has a flag or count and nothing stands that is one: the block or list element is
+    there. Members of an object picked by a pattern may be of other kinds and owe none."""
     for pattern in patterns:
         head, _, key = pattern.rpartition("/")
         if not key or "*" in key or "|" in key:
@@ -137,16 +151,13 @@ def _unsaid(place: Place, patterns: tuple[str, ...], reader: Context) -> Iterato
         for holder in holders:
             if "*" in head and not last_step(holder.base).isdecimal():
                 continue
-            said = (value == 0 or _says(at, value, reader) is not None for at, value in holder.values((key,)))
-            if not any(said):
+            if not any(speaks(at, value) for at, value in holder.values((key,))):
                 yield holder.base + step(key)
 
 
 def _says(pointer: str, value: ExactValue, reader: Context) -> bool | None:
     if isinstance(value, bool):
         return value
-    if isinstance(value, int):
-        return True if value > 0 else None
     if not isinstance(value, str):
         return None
     if reader.annotated(pointer, value, Meaning.ANSWER_ATTESTED):
@@ -232,4 +243,4 @@ def _named_in_prompt(prompt: Fact[str]) -> Fact[str]:
     named = _NAMED_ANSWER.fullmatch(prompt.value)
     if named is None:
         return Missing(gap=Gap.ABSENT, pointer=prompt.pointer, found=shown(prompt.value))
-    return taken(named["answer"].strip(), answer, pointer=prompt.pointer)
+    return taken(named["answer"].strip("\"'`"), answer, pointer=prompt.pointer)

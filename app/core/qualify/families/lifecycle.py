@@ -64,8 +64,8 @@ def _published(place: Place, spec: Spec) -> Found[bool] | Missing:
     for pointer, value in place.values(spec.paths("published")):
         if isinstance(value, bool):
             return Found(value=value, pointer=pointer, basis=Basis.ATTESTED)
-        if value == "published":
-            return Found(value=True, pointer=pointer, basis=Basis.ATTESTED)
+        if isinstance(value, str):
+            return Found(value=value.strip() == "published", pointer=pointer, basis=Basis.ATTESTED)
     for pointer, value in place.values(spec.paths("published_digest")):
         if value is None:
             return Found(value=False, pointer=pointer)
