@@ -14,6 +14,7 @@ from app.db.session import database_time
 from app.profiles import service as profiles
 from app.web.auth import Scope
 from app.web.deps import ReadSession
+from app.web.kept_bytes import downloaded_bytes
 from app.web.paging import PageDep, next_token
 
 router = APIRouter(prefix="/profiles/documents", include_in_schema=False)
@@ -83,9 +84,5 @@ def list_documents(
 def give_bytes(sha256: Digest, session: ReadSession, _login: ProfilesVisitor) -> Response:
     """The bytes as they were submitted, to be kept: never shown as a page."""
     stored = profiles.get_document(session, sha256=sha256)
-    headers = {
-        "Content-Disposition": f'attachment; filename="{profiles.file_name(stored)}"',
-        "Cache-Control": "private, no-store",
-    }
     raw = profiles.raw_bytes(session, sha256=sha256)
-    return Response(raw, media_type="application/octet-stream", headers=headers)
+    return downloaded_bytes(raw, file_name=profiles.file_name(stored))

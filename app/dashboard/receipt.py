@@ -27,6 +27,7 @@ from app.verdicts.service import current
 from app.verdicts.service.rows import subject_key
 from app.web.auth import Scope
 from app.web.deps import ReadSession
+from app.web.kept_bytes import downloaded_bytes
 
 router = APIRouter(prefix="/receipts", include_in_schema=False)
 
@@ -87,9 +88,4 @@ def _scopes(session: Session, verdicts: Sequence[VerdictRow]) -> list[VerdictRow
 @router.get("/{sha256}/bytes")
 def give_bytes(sha256: Digest, session: ReadSession, _login: ImagesVisitor) -> Response:
     """The bytes as they were submitted, to be kept: never shown as a page."""
-    raw = receipts.raw_bytes(session, sha256=sha256)
-    headers = {
-        "Content-Disposition": f'attachment; filename="{sha256}.json"',
-        "Cache-Control": "private, no-store",
-    }
-    return Response(raw, media_type="application/octet-stream", headers=headers)
+    return downloaded_bytes(receipts.raw_bytes(session, sha256=sha256), file_name=f"{sha256}.json")

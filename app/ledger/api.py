@@ -9,7 +9,7 @@ from app.ledger.schemas import CheckpointResource, EntryList, EntryResource, Hea
 from app.ledger.service import proofs
 from app.models import LedgerLeaf
 from app.web.deps import EvidenceExporter, ReadSession, WriteSession
-from app.web.etag import conditional, conditional_json
+from app.web.etag import IMMUTABLE, conditional, conditional_json
 from app.web.problems import problem_responses
 from app.web.schemas import EXACT
 
@@ -17,8 +17,6 @@ router = APIRouter(prefix="/api/v1/ledger", tags=["ledger"])
 
 LARGEST_PAGE: Final = 1000
 TEXT: Final = "text/plain; charset=utf-8"
-# What a size and an index name never changes.
-IMMUTABLE: Final = "private, max-age=31536000, immutable"
 _SIGNING: Final = ("ledger-key-missing", "ledger-inconsistent")
 
 # A size beyond the log is a 400 that says so, however large; a document's reader still wants a bound.
@@ -59,6 +57,7 @@ def _entry(row: LedgerLeaf) -> EntryResource:
 
 
 def _lasting(response: Response, *, when: bool) -> Response:
+    """What a size and an index name never changes."""
     if when:
         response.headers["Cache-Control"] = IMMUTABLE
     return response

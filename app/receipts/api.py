@@ -11,7 +11,8 @@ from app.receipts import service
 from app.receipts.schemas import ReceiptList, ReceiptSummary
 from app.receipts.service import ReceiptFilter
 from app.web.deps import EvidenceExporter, ImagesReader, ReadSession, WriteSession
-from app.web.etag import IMMUTABLE, conditional, conditional_json, matches
+from app.web.etag import conditional, conditional_json
+from app.web.kept_bytes import BYTES_ANSWER, kept_bytes
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64, TotalResource
@@ -56,10 +57,7 @@ def list_receipts(
     description="The ETag is the SHA-256 of the bytes; they never change.",
     response_class=Response,
     responses={
-        200: {
-            "description": "The bytes",
-            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-        },
+        200: BYTES_ANSWER,
         **problem_responses("not-found"),
     },
 )
@@ -67,15 +65,7 @@ def get_receipt_document(
     sha256: Hex64, request: Request, _principal: ImagesReader, session: ReadSession
 ) -> Response:
     raw = service.raw_bytes(session, sha256=sha256)
-    headers = {
-        "ETag": f'"{sha256}"',
-        "Cache-Control": IMMUTABLE,
-        "Content-Disposition": f'attachment; filename="{sha256}.json"',
-    }
-    if matches(request.headers.get("if-none-match"), etag=headers["ETag"]):
-        return Response(status_code=304, headers=headers)
-    # Never application/json: a browser that shows foreign bytes is not what they are kept for.
-    return Response(raw, media_type="application/octet-stream", headers=headers)
+    return kept_bytes(request, raw, sha256=sha256, file_name=f"{sha256}.json")
 
 
 @router.get(

@@ -18,7 +18,8 @@ from app.receipts.schemas import Commit, RepositoryName, RepositoryPath
 from app.web.auth import Scope, check_scope
 from app.web.body import raw_body
 from app.web.deps import ProfilesReader, ProfilesWriter, ReadSession, SettingsDep, WriteSession
-from app.web.etag import IMMUTABLE, conditional_json, matches
+from app.web.etag import conditional_json
+from app.web.kept_bytes import BYTES_ANSWER, kept_bytes
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64, TotalResource
@@ -147,10 +148,7 @@ def get_profile_document(
     description="The ETag is the SHA-256 of the bytes; they never change.",
     response_class=Response,
     responses={
-        200: {
-            "description": "The bytes",
-            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-        },
+        200: BYTES_ANSWER,
         **problem_responses("not-found"),
     },
 )
@@ -158,13 +156,5 @@ def get_profile_document_bytes(
     sha256: Hex64, request: Request, _principal: ProfilesReader, session: ReadSession
 ) -> Response:
     stored = service.get_document(session, sha256=sha256)
-    headers = {
-        "ETag": f'"{sha256}"',
-        "Cache-Control": IMMUTABLE,
-        "Content-Disposition": f'attachment; filename="{service.file_name(stored)}"',
-    }
-    if matches(request.headers.get("if-none-match"), etag=headers["ETag"]):
-        return Response(status_code=304, headers=headers)
-    # Never application/json: a browser that shows foreign bytes is not what they are kept for.
     raw = service.raw_bytes(session, sha256=sha256)
-    return Response(raw, media_type="application/octet-stream", headers=headers)
+    return kept_bytes(request, raw, sha256=sha256, file_name=service.file_name(stored))
