@@ -57,6 +57,37 @@ def test_refused_with_the_required_reason_and_stage(
     assert STAGES.index(stage) <= STAGES.index(Stage(case.stage))
 
 
+GEOMETRY = {
+    "flat-v2-tp4-rank0": {"snapshot_objects": []},
+    "legacy-pages-chunks": {"chunks": [None]},
+    "legacy-rows-alias-4096": {"chunk_count": 0},
+    "rows-tail-cow-tail": {"tail_chunks": []},
+    "page-delta-v1-768": {"delta_chunks": []},
+    "page-delta-v2-768": {"committed_tokens": -1},
+    "page-delta-v3-1024": {"delta_stages": []},
+}
+
+
+@pytest.mark.parametrize("by_key", [False, True], ids=["by identity", "by storage key"])
+@pytest.mark.parametrize("source", GEOMETRY)
+def test_another_identity_is_told_before_any_geometry(
+    source: str, by_key: bool, make_broken: ModuleType, entries: dict[str, Vector], tmp_path: Path
+) -> None:
+    """§8.3, §9.1, §10.1, §10.3, §11.1: whose entry it is comes first, however it is asked for."""
+
+    def another(document: Any) -> None:
+        document["identity"]["rope_layout"] = "another"
+        document.update(GEOMETRY[source])
+
+    signed = not source.startswith("legacy-pages")
+    variant = make_broken.Variant(
+        "another", source, "incompatible", "metadata", "", lambda case: case.edit(another, sign=signed)
+    )
+    case = make_broken.build(variant, tmp_path)
+    outcome, stage = _answer(case, vector=entries[source], by_key=by_key)
+    assert (outcome, stage) == (RankOutcome.INCOMPATIBLE, Stage.METADATA)
+
+
 def _answer(case: Any, *, vector: Vector, by_key: bool) -> tuple[RankOutcome, Stage]:
     """What a restore of the damaged store says; a context that is no digest is refused before that."""
     try:
