@@ -169,6 +169,16 @@ def test_verdicts_of_other_rules_are_counted_and_not_made_again(monkeypatch: pyt
     assert found.counts["verdicts_other_rules"] == found.counts["verdicts"]
 
 
+def test_a_scope_over_verdicts_of_other_rules_rests_on_their_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While new rules judge part after part, a scope rests on old verdicts too: a receipt that has cases
+    takes no part in it beside them, whichever row stands first."""
+    _lie(monkeypatch, lambda one: replace(one, ruleset="ab" * 32))
+    found = rig.verify(_bundle(_log(selections())))
+    assert (found.exit_code, rig.said(found)) == (0, "")
+    assert found.counts["verdicts_judged"] > 0
+    assert found.counts["verdicts_other_rules"] > 1
+
+
 def test_a_log_that_ends_inside_a_transaction_is_no_finding() -> None:
     """A receipt is the last entry: its verdicts lie behind the end of what was asked for."""
     log = _log(single_restore(), page_tail())
