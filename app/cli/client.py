@@ -12,6 +12,7 @@ from rich.console import Console
 
 from app.accounts.bootstrap import CREDENTIALS_FILE
 from app.config import Settings
+from app.core.printable import printable_page
 
 TIMEOUT_S: Final = 30.0
 
@@ -155,5 +156,5 @@ def fail(error: Exception, *, as_json: bool = False, status: int = 1) -> NoRetur
     if as_json:
         Console(highlight=False, markup=False, soft_wrap=True).print(json.dumps({"error": str(error)}))
     else:
-        Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(str(error))
+        Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(printable_page(str(error)))
     raise typer.Exit(status)

@@ -25,11 +25,11 @@ def print_verdict(
     console.print(f"deployable      {_deployable(main)}")
     console.print(f"evidence grade  {main.evidence_grade.value if main.evidence_grade else 'none'}")
     console.print(f"schema          {printable(schema.value) if isinstance(schema, Found) else 'none'}")
-    console.print(f"document        {facts.sha256}  {file}")
+    console.print(f"document        {facts.sha256}  {printable(str(file))}")
     console.print(f"scope           {_scope(main)}")
     console.print(f"rule set        {main.ruleset}")
     for name in others:
-        console.print(f"read beside     {name}")
+        console.print(f"read beside     {printable(name)}")
     console.print(_gates(main))
     console.print(_findings(main.findings))
     if len(verdicts) > 1:

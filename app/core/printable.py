@@ -14,7 +14,13 @@ def printable(text: str) -> str:
 
 def printable_page(text: str) -> str:
     """The same for text of many lines, of which most needs no change: tabs and ends of lines stay."""
-    if text.encode("utf-8", "replace").translate(None, _PLAIN).decode().isprintable():
+    # A lone surrogate has no bytes; as what Python puts there it is no character that may be printed.
+    if (
+        text.encode("utf-8", "surrogatepass")
+        .translate(None, _PLAIN)
+        .decode("utf-8", "surrogatepass")
+        .isprintable()
+    ):
         return text
     return "".join(one if one in "\t\n\r" else _spelled(one) for one in text)
 

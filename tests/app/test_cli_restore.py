@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner, Result
 
@@ -92,3 +93,9 @@ def test_an_id_that_is_none_is_no_path() -> None:
     refused = run("show", "../accounts")
     assert refused.exit_code == 2
     assert "UUID" in refused.output
+
+
+def test_nothing_of_an_error_is_obeyed_by_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        cli_client.fail(cli_client.ApiError("file a\x1b[31m\udcff: none\n  /b"), status=2)
+    assert capsys.readouterr().err == "file a\\x1b[31m\\udcff: none\n  /b\n"

@@ -26,4 +26,5 @@ def test_what_hides_is_spelled_out(text: str, shown: str) -> None:
 def test_a_page_keeps_its_lines() -> None:
     page = "<p>\n\t· …\r\n</p>"
     assert printable_page(page) is page
+    assert printable_page("a\n\udcffb") == "a\n\\udcffb"
     assert printable_page(f"{page}{TURNED}") == f"{page}shared\\u202egnp.exe\\u202c"
