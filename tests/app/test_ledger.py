@@ -3,12 +3,14 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from app.core.ledger.leaf import parse_leaf
 from app.core.ledger.merkle import Frontier, Node, leaf_hash
 from app.db.session import Database, before_commit
 from app.ledger import service as ledger
+from app.ledger.repository import log
 from app.models import Layout, LedgerLeaf, LedgerNode
 
 
@@ -54,6 +56,27 @@ def test_leaves_have_no_holes(database: Database) -> None:
     for number in range(21):
         add_layout(database, number)
         check_tree(*stored(database))
+
+
+def test_the_end_of_the_log_is_looked_up_however_small_the_log_was(
+    database: Database, owner_engine: Engine
+) -> None:
+    """A connection keeps its plan while the log grows: one made for a log of no page would read all of it
+    each time, and everybody waits meanwhile."""
+    with owner_engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("VACUUM ANALYZE ledger_leaf, ledger_node"))
+    for number in range(63):
+        add_layout(database, number)
+    read = text(
+        "SELECT relname, seq_tup_read + idx_tup_fetch AS rows FROM pg_stat_xact_user_tables "
+        "WHERE relname LIKE 'ledger%'"
+    )
+    with database.transaction() as session:
+        before = {row.relname: row.rows for row in session.execute(read)}
+        edge = log.ask_and_lock(session)[1]
+        rows = {row.relname: row.rows - before[row.relname] for row in session.execute(read)}
+    assert (edge.size, sorted(edge.hashes)) == (63, [0, 1, 2, 3, 4, 5])
+    assert (rows["ledger_leaf"], rows["ledger_node"]) == (1, 5)
 
 
 def test_a_transaction_that_is_rolled_back_leaves_no_trace(database: Database) -> None:

@@ -32,13 +32,18 @@ _BISECTED: Final = text(
     ") SELECT low, high FROM part ORDER BY high - low LIMIT 1"
 )
 
-_WAIT: Final = Question(sql=f"SELECT pg_advisory_xact_lock({_LOCK})")
+# From here on nothing is read row by row: a connection keeps the plan it made for a log of a page, and would
+# read all of a long one under the lock.
+_WAIT: Final = Question(
+    sql=f"SELECT set_config('enable_seqscan', 'off', true), pg_advisory_xact_lock({_LOCK})"
+)
 # The newest leaf, and the nodes of the right edge above it: one look-up by primary key each.
 _EDGE: Final = Question(
     sql="""
-    WITH head AS (SELECT coalesce(max(index) + 1, 0) AS size FROM ledger_leaf)
-    SELECT clock_timestamp() AS now, head.size, 0 AS level, leaf.leaf_hash AS hash
-      FROM head LEFT JOIN ledger_leaf AS leaf ON leaf.index = head.size - 1
+    WITH newest AS (SELECT index, leaf_hash FROM ledger_leaf ORDER BY index DESC LIMIT 1),
+         head AS (SELECT coalesce((SELECT index + 1 FROM newest), 0) AS size)
+    SELECT clock_timestamp() AS now, head.size, 0 AS level, newest.leaf_hash AS hash
+      FROM head LEFT JOIN newest ON true
     UNION ALL
     SELECT NULL, head.size, level, node.hash
       FROM head, generate_series(1, 62) AS level, LATERAL (
