@@ -54,8 +54,9 @@ class Settings(BaseSettings):
     # How often anybody may ask, in requests a minute; 0: as often as they like
     rate_key_per_min: int = Field(default=24_000, ge=0, description="of one API key; a node's keys are free")
     rate_stranger_per_min: int = Field(default=600, ge=0, description="without a good key, of one address")
-    rate_login_name_per_min: int = Field(default=10, ge=0, description="logins under one name")
-    rate_login_address_per_min: int = Field(default=60, ge=0, description="logins from one address")
+    rate_login_per_min: int = Field(default=10, ge=0, description="failed, of one name from one address")
+    rate_login_name_per_min: int = Field(default=200, ge=0, description="failed logins under one name")
+    rate_login_address_per_min: int = Field(default=60, ge=0, description="failed logins from one address")
     rate_storage_url: Secret | None = Field(default=None, description="where replicas count together")
 
     # Scheduling

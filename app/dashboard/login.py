@@ -49,15 +49,20 @@ def log_in(
     check_origin(request)
     # First of all: as it was sent, each number of zeros would be a name of its own to be counted.
     name = name.replace("\0", "")
-    limits = limits_of(request)
-    limits.spend(Rate.LOGIN_ADDRESS, who=client_address(request))
-    limits.spend(Rate.LOGIN_NAME, who=name)
+    limits, address = limits_of(request), client_address(request)
+    # Counted before the password is looked at, so that many at once are not all looked at. What is refused
+    # for one reason is not counted for the next: an address uses up little of what a name has everywhere.
+    counted = ((Rate.LOGIN_ADDRESS, address), (Rate.LOGIN, f"{address}\0{name}"), (Rate.LOGIN_NAME, name))
+    for rate, who in counted:
+        limits.spend(rate, who=who)
     life = timedelta(seconds=settings.session_s)
     login = accounts.log_in(session, name=name, password=password, life=life)
     target = local_path(next_path)
     if login is None:
         return page(request, "login.html", status=401, name=name, next_path=target, problem=REFUSED)
-    limits.forgive(Rate.LOGIN_NAME, who=name)
+    limits.forgive(Rate.LOGIN, who=f"{address}\0{name}")
+    limits.take_back(Rate.LOGIN_ADDRESS, who=address)
+    limits.take_back(Rate.LOGIN_NAME, who=name)
     response = RedirectResponse(target, status_code=303, headers={"Cache-Control": "no-store"})
     keep_session(response, login=login, settings=settings)
     return response

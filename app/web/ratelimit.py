@@ -1,4 +1,7 @@
-"""How often anybody may ask: per API key, per stranger's address, and per name and address of a login.
+"""How often anybody may ask: per API key and per stranger's address; and how often a login may fail.
+
+Failed logins are few for a name from one address, more for a name from everywhere and for an address: so a
+stranger keeps nobody else from the login, and guessing is slow however it is spread.
 
 Counted in windows of a minute that begin with somebody's first request, in this process or, where several
 shall count together, by the `limits` package in a Redis or Valkey: the one named for it, or the broker if
@@ -9,7 +12,8 @@ are what restores live on.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import IPv6Address, ip_address
@@ -37,6 +41,7 @@ class Rate(StrEnum):
 
     KEY = "key"
     STRANGER = "stranger"
+    LOGIN = "login"
     LOGIN_NAME = "login-name"
     LOGIN_ADDRESS = "login-address"
 
@@ -89,6 +94,13 @@ class Windows:
         with self._lock:
             self._counts.pop(key, None)
 
+    def take_back(self, key: str) -> None:
+        """Uncount one request, if its window goes on."""
+        with self._lock:
+            found, ends = self._counts.get(key, (0, 0.0))
+            if found:
+                self._counts[key] = found - 1, ends
+
     def __len__(self) -> int:
         return len(self._counts)
 
@@ -106,6 +118,7 @@ class RateLimits:
         quotas = {
             Rate.KEY: settings.rate_key_per_min,
             Rate.STRANGER: settings.rate_stranger_per_min,
+            Rate.LOGIN: settings.rate_login_per_min,
             Rate.LOGIN_NAME: settings.rate_login_name_per_min,
             Rate.LOGIN_ADDRESS: settings.rate_login_address_per_min,
         }
@@ -128,13 +141,10 @@ class RateLimits:
         item = self._items.get(rate)
         if item is None:
             return None
-        try:
+        standing = None
+        with _unless_away():
             standing = self._counted(rate, item=item, who=who)
-        except StorageError as error:
-            # A counter that is away must not take the control plane with it.
-            log.warning("rate limits: the storage does not answer: %s", type(error).__name__)
-            return None
-        if not standing.allowed:
+        if standing is not None and not standing.allowed:
             raise TooManyRequests(
                 f"{rate}: expected at most {standing.quota} requests in {WINDOW_S} s, found more; "
                 f"ask again in {standing.reset_s} s",
@@ -145,17 +155,24 @@ class RateLimits:
     def forgive(self, rate: Rate, *, who: str) -> None:
         """Forget what was counted of `who`: it has proved to be no guesser."""
         item = self._items.get(rate)
-        if item is not None:
-            try:
-                self._clear(rate, item=item, who=who)
-            except StorageError as error:
-                log.warning("rate limits: the storage does not answer: %s", type(error).__name__)
-
-    def _clear(self, rate: Rate, *, item: RateLimitItem, who: str) -> None:
+        if item is None:
+            return
         if self._limiter is None:
             self._windows.clear(f"{rate}/{_key(who)}")
-        else:
+            return
+        with _unless_away():
             self._limiter.clear(item, rate, _key(who))
+
+    def take_back(self, rate: Rate, *, who: str) -> None:
+        """Uncount one request of `who`; what others were counted for under the same name stays."""
+        item = self._items.get(rate)
+        if item is None:
+            return
+        if self._limiter is None:
+            self._windows.take_back(f"{rate}/{_key(who)}")
+            return
+        with _unless_away():
+            self._limiter.hit(item, rate, _key(who), cost=-1)
 
     def _counted(self, rate: Rate, *, item: RateLimitItem, who: str) -> Standing:
         if self._limiter is None:
@@ -169,6 +186,15 @@ class RateLimits:
         return Standing(
             rate=rate, quota=item.amount, remaining=max(0, remaining), reset_s=reset_s, allowed=allowed
         )
+
+
+@contextmanager
+def _unless_away() -> Iterator[None]:
+    """A counter that is away must not take the control plane with it."""
+    try:
+        yield
+    except StorageError as error:
+        log.warning("rate limits: the storage does not answer: %s", type(error).__name__)
 
 
 def client_address(request: Request) -> str:

@@ -4,7 +4,7 @@ import gc
 import logging
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from uuid import uuid4
 import pytest
 from fastapi import Request
 from fastapi.testclient import TestClient
+from limits.storage import storage_from_string
+from pydantic import SecretStr
 
 from app.config import Settings
 from app.db.session import Database
@@ -33,11 +35,41 @@ def strict(
     settings: Settings, database: Database, messages: RecordedMessages, keys: dict[str, str]
 ) -> Iterator[TestClient]:
     """An application that lets everybody ask three times a minute."""
-    few = {f"rate_{name}_per_min": 3 for name in ("key", "stranger", "login_name")}
-    changed = settings.model_copy(update={**few, "rate_login_address_per_min": 5})
-    app = create_app(changed, database=database, messages=messages)
+    app = create_app(few_of(settings), database=database, messages=messages)
     with TestClient(app, raise_server_exceptions=False, follow_redirects=False) as opened:
         yield opened
+
+
+@pytest.fixture(params=["in process", "in the broker"])
+def login_page(
+    request: pytest.FixtureRequest,
+    settings: Settings,
+    database: Database,
+    messages: RecordedMessages,
+    keys: dict[str, str],
+) -> Iterator[Callable[[str], TestClient]]:
+    """Browsers at any address, before an application that counts itself, and before one that has it
+    counted."""
+    changed = few_of(settings)
+    if request.param == "in the broker":
+        url = request.getfixturevalue("valkey_url")
+        storage_from_string(url).reset()
+        changed = changed.model_copy(update={"rate_storage_url": SecretStr(url)})
+    app = create_app(changed, database=database, messages=messages)
+
+    def browser(address: str) -> TestClient:
+        return TestClient(
+            app, raise_server_exceptions=False, follow_redirects=False, client=(address, 50_000)
+        )
+
+    with TestClient(app):
+        yield browser
+
+
+def few_of(settings: Settings) -> Settings:
+    few = {f"rate_{name}_per_min": 3 for name in ("key", "stranger", "login")}
+    more = {"rate_login_name_per_min": 7, "rate_login_address_per_min": 5}
+    return settings.model_copy(update={**few, **more})
 
 
 def check_refused(answer: Any, *, rate: str) -> None:
@@ -79,23 +111,50 @@ def log_in(client: TestClient, name: str, password: str) -> Any:
     return client.post("/login", data={"name": name, "password": password})
 
 
-def test_guessing_is_stopped_by_name_and_by_address(strict: TestClient) -> None:
+def test_guessing_is_stopped_by_name_and_address(strict: TestClient) -> None:
     for _ in range(3):
         assert log_in(strict, "ada", "wrong").status_code == 401
-    check_refused(log_in(strict, "ada", PASSWORD), rate="login-name")
+    check_refused(log_in(strict, "ada", PASSWORD), rate="login")
     assert log_in(strict, "eve", "wrong").status_code == 401
     check_refused(log_in(strict, "bob", "wrong"), rate="login-address")
+
+
+def test_a_stranger_elsewhere_keeps_nobody_from_the_login(
+    login_page: Callable[[str], TestClient],
+) -> None:
+    """However often they guess: what is refused them does not count against the name."""
+    stranger, ada = login_page("198.51.100.7"), login_page("192.0.2.1")
+    said = [log_in(stranger, "ada", "wrong").status_code for _ in range(30)]
+    assert said == [401] * 3 + [429] * 27
+    assert log_in(ada, "ada", PASSWORD).status_code == 303
+
+
+def test_guessing_one_name_from_everywhere_is_slow(login_page: Callable[[str], TestClient]) -> None:
+    for part in range(7):
+        assert log_in(login_page(f"198.51.100.{part}"), "ada", "wrong").status_code == 401
+    check_refused(log_in(login_page("198.51.100.9"), "ada", "wrong"), rate="login-name")
+    assert log_in(login_page("198.51.100.9"), "eve", "wrong").status_code == 401
 
 
 def test_a_name_written_in_other_ways_is_counted_as_one(strict: TestClient) -> None:
     for name in ("ada", "ada\0", "\0ada\0"):
         assert log_in(strict, name, "wrong").status_code == 401
-    check_refused(log_in(strict, "a\0da", PASSWORD), rate="login-name")
+    check_refused(log_in(strict, "a\0da", PASSWORD), rate="login")
 
 
 def test_the_right_password_forgives_what_was_mistyped(strict: TestClient) -> None:
     for password in ("wrong", "wrong", PASSWORD, "wrong", "wrong"):
         assert log_in(strict, "ada", password).status_code in {303, 401}
+
+
+def test_only_logins_that_fail_are_counted(login_page: Callable[[str], TestClient]) -> None:
+    """And those of others stay counted: a login that succeeds gives nobody else new guesses at the name."""
+    ada = login_page("192.0.2.1")
+    for part in range(6):
+        assert log_in(login_page(f"198.51.100.{part}"), "ada", "wrong").status_code == 401
+    assert [log_in(ada, "ada", PASSWORD).status_code for _ in range(9)] == [303] * 9
+    assert log_in(login_page("198.51.100.7"), "ada", "wrong").status_code == 401
+    check_refused(log_in(login_page("198.51.100.8"), "ada", "wrong"), rate="login-name")
 
 
 def test_zero_is_no_limit_and_a_storage_that_is_away_limits_nobody(settings: Settings) -> None:
@@ -118,7 +177,10 @@ def test_a_window_begins_with_the_first_request_and_is_forgotten_after_its_end()
     now[0] += 1.0
     assert windows.count("ada") == (1, now[0] + WINDOW_S)
     assert len(windows) == 2  # ada's new window, and bob's that goes on
+    windows.take_back("ada")
+    assert windows.count("ada") == (1, now[0] + WINDOW_S)
     windows.clear("ada")
+    windows.take_back("ada")
     assert windows.count("ada") == (1, now[0] + WINDOW_S)
 
 
