@@ -3,6 +3,7 @@
 Every variable carries the prefix ``SPARKGATE_``; a field ``lease_s`` is set by ``SPARKGATE_LEASE_S``.
 """
 
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
@@ -88,6 +89,27 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+
+class KeyFileError(Exception):
+    """There is no API key where one was said to be; the message repeats nothing of the file."""
+
+
+def read_key_file(path: Path) -> str:
+    """The API key a file holds, and nothing else: whatever cannot be a header would be repeated by the error
+    that says so.
+
+    Raises:
+        KeyFileError: the file cannot be read, or holds something else.
+    """
+    try:
+        text = path.read_bytes().decode("ascii", "replace").strip()
+    except OSError as error:
+        raise KeyFileError(f"API key file {path}: {error.strerror}") from error
+    if not re.fullmatch(r"[!-~]+", text):
+        found = "nothing" if not text else "something else"
+        raise KeyFileError(f"API key file {path}: expected one line with an API key (sgk_…), found {found}")
+    return text
 
 
 def settings_problems(error: InvalidSettings) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from app.config import Settings, settings
+from app.config import KeyFileError, Settings, settings
 from app.processes import Child, ChildSpec, inherited_environment, reap_leftovers
 from app.queue import device_queue
 from workers.control_client import ControlClient, ControlError, ControlUnreachableError, open_client
@@ -185,12 +185,17 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     chosen = settings()
+    try:
+        client = open_client(chosen)
+    except KeyFileError as error:
+        log.error("%s", error)
+        return 2
     for finding in reap_leftovers(_home(chosen)):
         log.warning("%s", finding)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    agent = Agent(chosen, client=open_client(chosen))
+    agent = Agent(chosen, client=client)
     try:
         while not ended.wait(TICK_S):
             agent.tick()

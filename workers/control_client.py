@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import httpx2
 
-from app.config import Settings
+from app.config import KeyFileError, Settings, read_key_file
 from app.core.canonical_json import encode_canonical
 
 TIMEOUT_S: Final = 10.0
@@ -226,12 +226,11 @@ def open_client(settings: Settings) -> ControlClient:
     """The node's connection to the control plane, with the key its settings name.
 
     Raises:
-        ValueError: no key file is named.
+        KeyFileError: no key file is named, or it holds no key.
     """
     if settings.api_key_file is None:
-        raise ValueError("SPARKGATE_API_KEY_FILE: expected the path of the node's key, found nothing")
-    key = settings.api_key_file.read_text(encoding="ascii").strip()
-    return ControlClient(settings.control_url, api_key=key)
+        raise KeyFileError("SPARKGATE_API_KEY_FILE: expected the path of the node's key, found nothing")
+    return ControlClient(settings.control_url, api_key=read_key_file(settings.api_key_file))
 
 
 def _attempt(attempt_id: str, word: str) -> str:

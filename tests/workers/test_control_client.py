@@ -6,6 +6,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from app.config import KeyFileError, Settings
+from workers import agent, control_client
 from workers.control_client import Claimed, ControlClient, ControlError, ControlUnreachableError
 
 DECISION = {"decision": None, "epoch": 0, "outcome": None}
@@ -107,3 +109,41 @@ def test_answer_that_is_no_problem_document_is_still_an_error() -> None:
     client = open_client(lambda _: httpx2.Response(418, text="<html>"))
     with pytest.raises(ControlError, match="418 unknown"):
         client.decision(claimed())
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [(b"", "nothing"), (b"sgk_a\nb", "something else"), (b"sgk_\xff", "something else")],
+)
+def test_a_file_that_holds_no_key_is_named_and_not_repeated(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    content: bytes,
+    found: str,
+) -> None:
+    path = tmp_path / "key"
+    path.write_bytes(content)
+    settings = Settings.model_validate({"home": tmp_path, "api_key_file": path})
+    said = f"API key file {path}: expected one line with an API key (sgk_…), found {found}"
+    with pytest.raises(KeyFileError) as refused:
+        control_client.open_client(settings)
+    assert str(refused.value) == said
+    monkeypatch.setattr(agent, "settings", lambda: settings)
+    assert agent.main() == 2
+    assert said in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_a_node_without_a_key_says_which_setting_it_wants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    missing = tmp_path / "key"
+    for given, said in (
+        ({}, "SPARKGATE_API_KEY_FILE: expected the path of the node's key, found nothing"),
+        ({"api_key_file": missing}, f"API key file {missing}: No such file or directory"),
+    ):
+        settings = Settings.model_validate({"home": tmp_path, **given})
+        monkeypatch.setattr(agent, "settings", lambda chosen=settings: chosen)
+        assert agent.main() == 2
+        assert said in caplog.text
