@@ -1,7 +1,6 @@
 """The control plane's REST API as the command line speaks it."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
@@ -11,7 +10,7 @@ import typer
 from rich.console import Console
 
 from app.accounts.bootstrap import CREDENTIALS_FILE
-from app.config import Settings
+from app.config import KeyFileError, Settings, read_key_file
 from app.core.printable import printable_page
 
 TIMEOUT_S: Final = 30.0
@@ -111,44 +110,53 @@ def _problem_text(response: httpx2.Response) -> str:
 
 
 def open_api(settings: Settings, *, url: str | None, api_key_file: Path | None) -> ApiClient:
-    """The API with the key that was named, or that of the local installation.
+    """The API with the key that was named, or that of the local installation, which goes nowhere else.
 
     Raises:
-        ApiError: there is no such key.
+        ApiError: there is no such key, or it does not belong to the address that was named.
     """
-    if api_key_file is not None:
-        return ApiClient(url or settings.control_url, api_key=_key_in(api_key_file))
+    try:
+        if api_key_file is not None:
+            return ApiClient(url or settings.control_url, api_key=read_key_file(api_key_file))
+        key, address = _local_key(settings), _local_address(settings)
+        named = url or (settings.control_url if "control_url" in settings.model_fields_set else address)
+        if _origin(named) != _origin(address):
+            raise ApiError(
+                f"API key: expected --api-key-file with a key of {named}, found only that of the local "
+                f"installation, which is for {address}"
+            )
+        return ApiClient(address, api_key=key)
+    except httpx2.InvalidURL as error:
+        raise ApiError(
+            f"expected the address of a control plane, found {url or settings.control_url}"
+        ) from error
+    except KeyFileError as error:
+        raise ApiError(str(error)) from error
+
+
+def _local_key(settings: Settings) -> str:
     path = settings.home / CREDENTIALS_FILE
     try:
-        key = json.loads(path.read_text())["api_key"]
-    except (OSError, ValueError, KeyError) as error:
+        return str(json.loads(path.read_text())["api_key"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ApiError(
             f"API key: expected --api-key-file or {path} of a local installation, found neither"
         ) from error
-    return ApiClient(url or _local_address(settings), api_key=key)
-
-
-def _key_in(path: Path) -> str:
-    """The key a file holds, and nothing else: whatever cannot be a header would be repeated by the error
-    that says so."""
-    try:
-        text = path.read_bytes().decode("ascii", "replace").strip()
-    except OSError as error:
-        raise ApiError(f"API key file {path}: {error.strerror}") from error
-    if not re.fullmatch(r"[!-~]+", text):
-        found = "nothing" if not text else "something else"
-        raise ApiError(f"API key file {path}: expected one line with an API key (sgk_…), found {found}")
-    return text
 
 
 def _local_address(settings: Settings) -> str:
-    """Where `sparkgate up` says it listens, if it runs here."""
-    if "control_url" in settings.model_fields_set:
-        return settings.control_url
+    """Where `sparkgate up` says it listens, if it runs here; else where it is set to listen."""
     try:
         return str(json.loads((settings.home / "up.json").read_text())["address"])
-    except (OSError, ValueError, KeyError):
-        return settings.control_url
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"http://127.0.0.1:{settings.port}"
+
+
+def _origin(address: str) -> tuple[str, str, int | None, str]:
+    """What two spellings of one address have in common, read as the client that sends the key reads it."""
+    url = httpx2.URL(address)
+    host = "127.0.0.1" if url.host == "localhost" else url.host
+    return url.scheme, host, url.port, url.path.rstrip("/")
 
 
 def fail(error: Exception, *, as_json: bool = False, status: int = 1) -> NoReturn:

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.client import ApiError, open_api
+from app.config import Settings
+
+NOBODY = "00000000-0000-4000-8000-000000000000"
 COMMAND = [sys.executable, "-c", "from app.cli import main; main()"]
 
 
@@ -41,7 +45,7 @@ def test_setting_that_cannot_be_used_is_named(
     ("arguments", "text"),
     [
         (("demo",), "API key"),
-        (("restore", "show", "x"), "API key"),
+        (("restore", "show", NOBODY), "API key"),
         (("keys", "create", "x"), "SPARKGATE_DATABASE_URL"),
         (("keys", "create", "x", "--preset", "king"), "expected one of viewer"),
         (("migrate",), "SPARKGATE_OWNER_DATABASE_URL"),
@@ -59,6 +63,62 @@ def test_command_without_what_it_needs_says_what(
 def test_control_plane_that_is_not_there_is_told_as_json(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("sgk_00000000_x")
     arguments = ("--url", "http://127.0.0.1:1", "--api-key-file", str(tmp_path / "key"), "--json")
-    done = run("restore", "show", "x", *arguments, home=tmp_path)
+    done = run("restore", "show", NOBODY, *arguments, home=tmp_path)
     assert done.returncode == 2
     assert "expected an answer, found" in json.loads(done.stdout)["error"]
+
+
+def installed(home: Path, *, listens: str | None = None, **given: object) -> Settings:
+    """A local installation with a key of its own, and where it says it listens."""
+    (home / "credentials.json").write_text('{"api_key": "sgk_local"}')
+    if listens is not None:
+        (home / "up.json").write_text(json.dumps({"address": listens}))
+    return Settings.model_validate({"home": home, **given})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://gate.example",
+        "https://127.0.0.1:9000",
+        "http://127.0.0.1:8080",
+        "http://127.0.0.2:9000",
+        "http://127.0.0.1:9000@gate.example",
+        "http://127.0.0.1.gate.example:9000",
+        "http://127.0.0.1:9000/elsewhere",
+        "http://gate.example:9000/http://127.0.0.1:9000",
+    ],
+)
+@pytest.mark.parametrize("by", ["option", "setting"])
+def test_the_local_key_goes_to_the_local_address_only(tmp_path: Path, url: str, by: str) -> None:
+    named: dict[str, object] = {"control_url": url} if by == "setting" else {}
+    settings = installed(tmp_path, listens="http://127.0.0.1:9000", **named)
+    with pytest.raises(ApiError) as refused:
+        open_api(settings, url=url if by == "option" else None, api_key_file=None)
+    assert "expected --api-key-file" in str(refused.value)
+    assert "http://127.0.0.1:9000" in str(refused.value)
+    assert "sgk_local" not in str(refused.value)
+    (tmp_path / "key").write_text("sgk_theirs")
+    assert open_api(settings, url=url, api_key_file=tmp_path / "key").base_url == url
+
+
+@pytest.mark.parametrize(
+    "url", [None, "http://127.0.0.1:9000", "http://127.0.0.1:9000/", "http://localhost:9000"]
+)
+@pytest.mark.parametrize("said_by", ["up.json", "PORT"])
+def test_the_local_address_may_be_named(tmp_path: Path, url: str | None, said_by: str) -> None:
+    settings = (
+        installed(tmp_path, listens="http://127.0.0.1:9000")
+        if said_by == "up.json"
+        else installed(tmp_path, port=9000)
+    )
+    assert open_api(settings, url=url, api_key_file=None).base_url == "http://127.0.0.1:9000"
+
+
+def test_what_is_no_address_is_told_as_that(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("sgk_theirs")
+    for key in (None, tmp_path / "key"):
+        with pytest.raises(
+            ApiError, match=r"expected the address of a control plane, found http://127\.0\.0\.1:9\.x"
+        ):
+            open_api(installed(tmp_path), url="http://127.0.0.1:9.x", api_key_file=key)
