@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 _WAITING: Final = "sparkgate.waiting"
+_IS_BY_KEYS: Final = "sparkgate.by_keys"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,10 @@ class Question:
 
 
 _COMMIT: Final = Question(sql="COMMIT")
+_BY_KEYS: Final = Question(
+    sql="SELECT set_config('enable_seqscan', 'off', true) AS by_index, "
+    "set_config('plan_cache_mode', 'force_generic_plan', true) AS once"
+)
 
 
 def ask_together(session: Session, *questions: Question) -> list[list[Any]]:
@@ -50,6 +55,17 @@ def send_with_next(session: Session, *questions: Question) -> None:
     Only in `Database.transaction`; past the session (`session.connection()`) nobody sees them done.
     """
     session.info.setdefault(_WAITING, []).extend(questions)
+
+
+def look_up_by_keys(session: Session) -> None:
+    """Until the transaction ends, statements are planned once for a connection, and find rows by an index.
+
+    For what is asked all the time and always by keys: a plan made while a table was one page would read the
+    whole of it ever after, and to plan a question about a list anew takes longer than to answer it.
+    """
+    if not session.info.get(_IS_BY_KEYS):
+        session.info[_IS_BY_KEYS] = True
+        send_with_next(session, _BY_KEYS)
 
 
 def send_waiting(session: Session) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_leave
 from sqlalchemy.orm import Session
 
 from app.core.ledger.merkle import Node
-from app.db.together import Question, ask_together, send_with_next
+from app.db.together import Question, ask_together, look_up_by_keys, send_with_next
 from app.ledger.repository.rows import microseconds
 from app.models import LedgerCheckpoint, LedgerLeaf, LedgerNode
 
@@ -32,11 +32,7 @@ _BISECTED: Final = text(
     ") SELECT low, high FROM part ORDER BY high - low LIMIT 1"
 )
 
-# From here on nothing is read row by row: a connection keeps the plan it made for a log of a page, and would
-# read all of a long one under the lock.
-_WAIT: Final = Question(
-    sql=f"SELECT set_config('enable_seqscan', 'off', true), pg_advisory_xact_lock({_LOCK})"
-)
+_WAIT: Final = Question(sql=f"SELECT pg_advisory_xact_lock({_LOCK})")
 # The newest leaf, and the nodes of the right edge above it: one look-up by primary key each.
 _EDGE: Final = Question(
     sql="""
@@ -81,6 +77,7 @@ def ask_and_lock(session: Session, *questions: Question) -> tuple[list[list[Any]
     The lock is held until this transaction ends; it is always the last one taken. One trip: everybody who
     wants to append waits for it.
     """
+    look_up_by_keys(session)
     *answers, _, rows = ask_together(session, *questions, _WAIT, _EDGE)
     hashes = {row.level: bytes.fromhex(row.hash) for row in rows if row.hash is not None}
     return answers, Edge(now=rows[0].now, size=rows[0].size, hashes=hashes)

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from app.core.qualify.facts import DocumentFacts
 from app.core.qualify.values import Basis
+from app.db.together import look_up_by_keys
 from app.receipts.service import Appended, Origin, Submission, append_and_ask
 from app.verdicts.service.judging import Made, judge_receipts
 from app.verdicts.service.rows import Cause
@@ -62,6 +63,7 @@ def _submitted(
     session: Session, submissions: Sequence[Submission], *, by: str, grade: Basis
 ) -> tuple[list[Appended], list[Made]]:
     asking = beforehand(submissions)
+    look_up_by_keys(session)
     every, answers = append_and_ask(session, submissions=submissions, by=by, questions=asking.questions)
     new = [one for one in every if one.is_new]
     if not new:
