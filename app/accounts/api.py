@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from sqlalchemy.orm import Session
 
 from app.accounts import service
@@ -28,11 +28,12 @@ from app.web.auth import Principal, Scope, current_principal
 from app.web.deps import Admin, ReadSession, WriteSession
 from app.web.etag import IfMatchRequired, conditional_json, tagged_json
 from app.web.idempotency import Answer, IdempotencyKey, answer_once
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 
-router = APIRouter(prefix="/api/v1/accounts", tags=["accounts"])
-keys_router = APIRouter(prefix="/api/v1/keys", tags=["keys"])
+router = ApiRouter(prefix="/api/v1/accounts", tags=["accounts"])
+keys_router = ApiRouter(prefix="/api/v1/keys", tags=["keys"])
 
 KEY_NEEDED = ("idempotency-key-missing", "idempotency-in-flight", "idempotency-key-reused")
 MATCH_NEEDED = ("precondition-failed", "precondition-required")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import FileResponse
 
 from app.config import Settings
@@ -25,11 +25,12 @@ from app.models import EvidenceExport
 from app.web.deps import EvidenceExporter, ReadSession, SettingsDep, WriteSession
 from app.web.etag import IMMUTABLE, conditional_json, matches
 from app.web.idempotency import Answer, IdempotencyKey, answer_once
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import TotalResource
 
-router = APIRouter(prefix="/api/v1/evidence", tags=["evidence"])
+router = ApiRouter(prefix="/api/v1/evidence", tags=["evidence"])
 
 TAR: Final = "application/x-tar"
 _SIGNING: Final = ("ledger-key-missing", "ledger-inconsistent")

@@ -3,18 +3,19 @@
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from app.core.image import ConfigId, ImageDigests, IndexDigest, ManifestDigest
 from app.images import service
 from app.images.schemas import ImageBody, ImageList, ImageResource
 from app.web.deps import ImagesReader, ImagesWriter, ReadSession, WriteSession
 from app.web.etag import conditional_json
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64, TotalResource
 
-router = APIRouter(prefix="/api/v1/images", tags=["images"])
+router = ApiRouter(prefix="/api/v1/images", tags=["images"])
 
 
 def digest_filters(

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
 from app.core.canonical_json import decode_canonical
 from app.layouts import service
@@ -11,11 +11,12 @@ from app.models import Layout
 from app.web.body import json_document, raw_body
 from app.web.deps import ReadSession, RestoresReader, RestoresWriter, WriteSession
 from app.web.etag import conditional_json
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64, TotalResource
 
-router = APIRouter(prefix="/api/v1/layouts", tags=["layouts"])
+router = ApiRouter(prefix="/api/v1/layouts", tags=["layouts"])
 
 LARGEST_BYTES: Final = 4 * 1024 * 1024
 EXAMPLE: Final = {

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 
 from app.core.ledger.checkpoint import NoteSigner, encode_base64
 from app.ledger.schemas import CheckpointResource, EntryList, EntryResource, HeadResource
@@ -10,10 +10,11 @@ from app.ledger.service import proofs
 from app.models import LedgerLeaf
 from app.web.deps import EvidenceExporter, ReadSession, WriteSession
 from app.web.etag import IMMUTABLE, conditional, conditional_json
+from app.web.members import ApiRouter
 from app.web.problems import problem_responses
 from app.web.schemas import EXACT
 
-router = APIRouter(prefix="/api/v1/ledger", tags=["ledger"])
+router = ApiRouter(prefix="/api/v1/ledger", tags=["ledger"])
 
 LARGEST_PAGE: Final = 1000
 TEXT: Final = "text/plain; charset=utf-8"

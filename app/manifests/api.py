@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from app.db.session import database_time
 from app.manifests import service
@@ -25,13 +25,14 @@ from app.web.auth import check_node
 from app.web.body import json_document, raw_body
 from app.web.deps import NodeReporter, ReadSession, RestoresReader, SettingsDep, WriteSession
 from app.web.etag import conditional, conditional_json
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64, NodeName, TotalResource
 
-node_router = APIRouter(prefix="/api/v1/nodes/{name}", tags=["nodes"])
-router = APIRouter(prefix="/api/v1/snapshots", tags=["snapshots"])
-manifest_router = APIRouter(prefix="/api/v1/manifests", tags=["snapshots"])
+node_router = ApiRouter(prefix="/api/v1/nodes/{name}", tags=["nodes"])
+router = ApiRouter(prefix="/api/v1/snapshots", tags=["snapshots"])
+manifest_router = ApiRouter(prefix="/api/v1/manifests", tags=["snapshots"])
 
 # Store format §19: a root document is at most 16 MiB.
 LARGEST_DOCUMENT_BYTES: Final = 16 * 1024 * 1024

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from sqlalchemy.orm import Session
 
 from app.core.runtime import Runtime
@@ -32,11 +32,12 @@ from app.web.deps import (
     WriteSession,
 )
 from app.web.etag import conditional_json
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import NodeName, TotalResource
 
-router = APIRouter(prefix="/api/v1/nodes", tags=["nodes"])
+router = ApiRouter(prefix="/api/v1/nodes", tags=["nodes"])
 
 
 def _device(device: Device, *, holders: Mapping[UUID, RankAttempt]) -> DeviceResource:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from app.core.canonical_json import decode_canonical, expect_object
 from app.models import OracleQuestionRow
@@ -11,11 +11,12 @@ from app.oracles.schemas import OracleDetail, OracleList, OracleSummary
 from app.web.body import json_document, raw_body
 from app.web.deps import ReadSession, RestoresReader, RestoresWriter, WriteSession
 from app.web.etag import conditional, conditional_json
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64, TotalResource
 
-router = APIRouter(prefix="/api/v1/oracles", tags=["oracles"])
+router = ApiRouter(prefix="/api/v1/oracles", tags=["oracles"])
 
 LARGEST_BYTES: Final = 64 * 1024
 EXAMPLE: Final = {

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from app.core.qualify.facts import Capability, Kind
 from app.ledger.api import EXACT_TO_READ, SIGNED_EXAMPLE, TEXT, SignerDep
@@ -13,11 +13,12 @@ from app.receipts.service import ReceiptFilter
 from app.web.deps import EvidenceExporter, ImagesReader, ReadSession, WriteSession
 from app.web.etag import conditional, conditional_json
 from app.web.kept_bytes import BYTES_ANSWER, kept_bytes
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64, TotalResource
 
-router = APIRouter(prefix="/api/v1/receipts", tags=["receipts"])
+router = ApiRouter(prefix="/api/v1/receipts", tags=["receipts"])
 
 
 def receipt_filter(

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from app.core.errors import FormatError
 from app.core.source_identity import SourceIdentity, WrongKindError
@@ -11,11 +11,12 @@ from app.sources import service
 from app.sources.schemas import SourceBody, SourceList, SourceResource
 from app.web.deps import ImagesReader, ImagesWriter, ReadSession, WriteSession
 from app.web.etag import conditional_json
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import TotalResource
 
-router = APIRouter(prefix="/api/v1/sources", tags=["sources"])
+router = ApiRouter(prefix="/api/v1/sources", tags=["sources"])
 
 
 def _identity(body: SourceBody) -> SourceIdentity:

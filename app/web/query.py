@@ -12,14 +12,17 @@ from fastapi.dependencies.models import Dependant
 
 from app.errors import FieldProblem, Refused
 from app.web.auth import Principal, current_principal
+from app.web.members import refuse_repeated
 
 
 async def known_query(request: Request, _principal: Annotated[Principal, Depends(current_principal)]) -> None:
     """Return if the route knows every query parameter of the request; strangers are told nothing (401).
 
     Raises:
-        Refused: a parameter is not one of the route's, or stands there more than once.
+        Refused: a parameter is not one of the route's, or stands there more than once, as may no member of
+            an object in the body.
     """
+    refuse_repeated(request)
     _once(request)
     known = sorted(set(_names(request.scope["route"].dependant)))
     unknown = sorted(set(request.query_params) - set(known))

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from app.core.profiles.activation_terms import RuleSet
 from app.core.profiles.documents import DocumentKind
@@ -14,11 +14,12 @@ from app.profiles.service.activations import judge_bytes, judge_stored
 from app.web.body import json_document, raw_body
 from app.web.deps import ProfilesReader, ReadSession
 from app.web.etag import conditional_json
+from app.web.members import ApiRouter
 from app.web.paging import Page, PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64, TotalResource
 
-router = APIRouter(prefix="/api/v1/profiles/activations", tags=["profiles"])
+router = ApiRouter(prefix="/api/v1/profiles/activations", tags=["profiles"])
 
 EXAMPLE: Final = {"schema": "sparkring-r33-activation-receipt/v1", "profile": "tp4-dcp4-sparkcache"}
 # A page of judged activations is work: fewer than of rows that are only read.

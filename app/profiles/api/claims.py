@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from app.core.profiles.documents import DocumentKind
 from app.profiles import service
@@ -11,11 +11,12 @@ from app.profiles.schemas import ClaimList
 from app.profiles.service.claims import claims_about, list_claims
 from app.web.deps import ProfilesReader, ReadSession
 from app.web.etag import conditional_json
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, Total, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64, TotalResource
 
-router = APIRouter(prefix="/api/v1/profiles/claims", tags=["profiles"])
+router = ApiRouter(prefix="/api/v1/profiles/claims", tags=["profiles"])
 
 
 @router.get(

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from app.core.profiles.documents import MAX_DOCUMENT_BYTES, DocumentKind
 from app.core.qualify.values import Basis
@@ -20,11 +20,12 @@ from app.web.body import raw_body
 from app.web.deps import ProfilesReader, ProfilesWriter, ReadSession, SettingsDep, WriteSession
 from app.web.etag import conditional_json
 from app.web.kept_bytes import BYTES_ANSWER, kept_bytes
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64, TotalResource
 
-router = APIRouter(prefix="/api/v1/profiles/documents", tags=["profiles"])
+router = ApiRouter(prefix="/api/v1/profiles/documents", tags=["profiles"])
 
 EXAMPLE: Final = {"schema": "sparkgate-overlay-anchors/v1", "files": {"profiles/verify_profile.py": "0" * 64}}
 TEMPLATE: Final = "TENSOR_PARALLEL_SIZE=4\nDECODE_CONTEXT_PARALLEL_SIZE=4\n"

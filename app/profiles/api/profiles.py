@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 
 from app.core.profiles.documents import DocumentKind
 from app.profiles import service
@@ -31,11 +31,12 @@ from app.profiles.service.ranks import drift_of, plan_bytes
 from app.web.body import raw_body
 from app.web.deps import ProfilesReader, ReadSession
 from app.web.etag import conditional, conditional_json
+from app.web.members import ApiRouter
 from app.web.paging import Page, PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64, TotalResource
 
-router = APIRouter(prefix="/api/v1/profiles", tags=["profiles"])
+router = ApiRouter(prefix="/api/v1/profiles", tags=["profiles"])
 
 ProfileName = Annotated[
     str, Path(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", examples=["tp4-dcp4"])

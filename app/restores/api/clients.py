@@ -4,7 +4,7 @@ from asyncio import wrap_future
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from sqlalchemy.orm import Session
 
 from app.core.canonical_json import encode_canonical
@@ -31,11 +31,12 @@ from app.restores.service.request import Ordered, RestoreOrder, Wish
 from app.web.deps import ReadSession, RestoresReader, RestoresWriter, SettingsDep, WriteSession
 from app.web.etag import IfMatchOptional, conditional_json
 from app.web.idempotency import Answer, Asked, IdempotencyKey, IdempotencyKeyOptional, answer_once
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import TotalResource
 
-router = APIRouter(prefix="/api/v1/restores", tags=["restores"])
+router = ApiRouter(prefix="/api/v1/restores", tags=["restores"])
 
 
 @router.post(

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Annotated, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Header
+from fastapi import Depends, Header
 from sqlalchemy.orm import Session
 
 from app.core.canonical_json import JsonObject, decode_canonical, expect_object
@@ -28,10 +28,11 @@ from app.restores.service.claims import ClaimAsked
 from app.web.body import json_document, raw_body
 from app.web.deps import DatabaseDep, NodeReporter, SettingsDep, WriteSession
 from app.web.lanes import word
+from app.web.members import ApiRouter
 from app.web.problems import problem_responses
 from app.web.schemas import EXACT
 
-router = APIRouter(prefix="/api/v1/attempts/{attempt_id}", tags=["rank workers"])
+router = ApiRouter(prefix="/api/v1/attempts/{attempt_id}", tags=["rank workers"])
 
 LARGEST_REPORT_BYTES: Final = 4 * 1024 * 1024
 TOKEN_PROBLEMS: Final = ("other-node", "not-found", "fencing-token-stale", "lease-lost")

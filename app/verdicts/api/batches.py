@@ -1,7 +1,5 @@
 """The route that takes several receipts at once: for imports."""
 
-from fastapi import APIRouter
-
 from app.core.base64_text import decode_base64
 from app.core.errors import FormatError
 from app.core.qualify.document import MAX_RECEIPT_BYTES
@@ -19,9 +17,10 @@ from app.verdicts.schemas import (
 )
 from app.verdicts.service.batches import Taken, take_in
 from app.web.deps import DatabaseDep, ReceiptsAppender, SettingsDep
+from app.web.members import ApiRouter
 from app.web.problems import problem_responses
 
-router = APIRouter(prefix="/api/v1/receipts", tags=["receipts"])
+router = ApiRouter(prefix="/api/v1/receipts", tags=["receipts"])
 
 
 @router.post(

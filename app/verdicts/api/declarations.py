@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from app.core.qualify.values import Basis
 from app.verdicts.schemas import (
@@ -16,11 +16,12 @@ from app.verdicts.service import declarations
 from app.verdicts.service.declare import declare
 from app.web.deps import ImagesReader, ImagesWriter, ReadSession, SettingsDep, WriteSession
 from app.web.etag import conditional_json
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import TotalResource
 
-router = APIRouter(prefix="/api/v1/declarations", tags=["verdicts"])
+router = ApiRouter(prefix="/api/v1/declarations", tags=["verdicts"])
 
 
 @router.post(

@@ -2,18 +2,19 @@
 
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from app.verdicts.schemas import ExceptionBody, ExceptionEndBody, ExceptionList, ExceptionResource
 from app.verdicts.service import allowed
 from app.verdicts.service.allowed import SnapshotScope
 from app.web.deps import ImagesReader, ReadSession, RestoresWriter, WriteSession
 from app.web.etag import conditional_json
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import TotalResource
 
-router = APIRouter(prefix="/api/v1/exceptions", tags=["verdicts"])
+router = ApiRouter(prefix="/api/v1/exceptions", tags=["verdicts"])
 
 
 @router.post(

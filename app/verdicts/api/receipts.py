@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from app.core.errors import DocumentError
 from app.core.qualify.document import MAX_RECEIPT_BYTES
@@ -21,10 +21,11 @@ from app.verdicts.service.submit import submit
 from app.web.body import json_document, raw_body
 from app.web.deps import ImagesReader, ReadSession, ReceiptsAppender, SettingsDep, WriteSession
 from app.web.etag import conditional_json
+from app.web.members import ApiRouter
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64
 
-router = APIRouter(prefix="/api/v1/receipts", tags=["receipts"])
+router = ApiRouter(prefix="/api/v1/receipts", tags=["receipts"])
 
 EXAMPLE: Final = {"schema": "sparkgate-restore-receipt/v1", "restore_id": "7e1c0000", "ranks": []}
 

@@ -5,7 +5,7 @@ from datetime import date
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from app.core.canonical_json import decode_canonical
 from app.core.qualify.facts import Capability
@@ -26,11 +26,12 @@ from app.verdicts.service.current import VerdictFilter
 from app.verdicts.service.rows import term
 from app.web.deps import ImagesReader, ReadSession
 from app.web.etag import conditional_json
+from app.web.members import ApiRouter
 from app.web.paging import PageDep, next_token
 from app.web.problems import problem_responses
 from app.web.schemas import Hex64, TotalResource
 
-router = APIRouter(prefix="/api/v1/verdicts", tags=["verdicts"])
+router = ApiRouter(prefix="/api/v1/verdicts", tags=["verdicts"])
 
 Degree = Annotated[int | None, Query(ge=1, le=1_000_000, description="parallel degree, exactly")]
 Words = Annotated[str, Query(max_length=200)]
