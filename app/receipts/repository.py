@@ -126,9 +126,9 @@ _KEEP: Final = f"""
     UNION ALL SELECT 'receipt_origin', id, receipt_sha256, NULL, false, repository, path, commit,
            committed_at, created_at FROM placed
     UNION ALL SELECT 'image_identity', id, receipt_sha256, axis,
-           count(*) OVER (PARTITION BY image_config_id, axis) > 1 OR EXISTS (
-             SELECT FROM image_identity AS held
-              WHERE held.image_config_id = said.image_config_id AND held.axis = said.axis),
+           min(receipt_sha256) OVER (PARTITION BY image_config_id)
+             < max(receipt_sha256) OVER (PARTITION BY image_config_id) OR EXISTS (
+             SELECT FROM image_identity AS held WHERE held.image_config_id = said.image_config_id),
            NULL, NULL, NULL, NULL, NULL FROM said
 """
 _LOCK: Final = (
@@ -162,8 +162,8 @@ def documents(session: Session, *, digests: Iterable[str]) -> dict[str, bytes]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A row that is new: of `view`, of the receipt `sha256`; `axis` of an identity, and whether its image has
-    another value on that axis; `place` of an origin."""
+    """A row that is new: of `view`, of the receipt `sha256`; `axis` of an identity, and whether another
+    document says something of its image's too, on whatever axis; `place` of an origin."""
 
     view: str
     id: UUID | None

@@ -15,7 +15,7 @@ from app.ledger.service.signing import read_signer
 from app.receipts.service import Submission
 from app.receipts.service.stored import facts_of_bytes
 from app.verdicts.service.submit import submit_many
-from tests.app.evidence_documents import publication, raw, receipt
+from tests.app.evidence_documents import IMAGE, SCHEMA, publication, raw, receipt
 from tests.app.evidence_exports import with_key
 from workers.bundle_builder import BundleBuilder
 
@@ -62,5 +62,20 @@ def test_an_image_that_was_published_more_than_once(
     for start in range(0, len(order), together):
         come_in(database, *(records[at] for at in order[start : start + together]))
     # What came in last may be judged behind the end of a bundle, and is not asked for.
+    come_in(database, raw({"schema": "example/unknown-v1"}))
+    assert findings(database, settings) == []
+
+
+def test_an_image_whose_identity_is_not_one(database: Database, settings: Settings) -> None:
+    """Who is first to say something of another axis is asked about every axis from now on: one conflict more
+    for whoever came before."""
+    own, other = "5f" * 20, "99" * 20
+    for said in (
+        {"sparkcache_commit": own},
+        {"sparkcache_commit": other},
+        {"sparkcache_commit": other, "sparkcache_tree": own},
+    ):
+        artifact = {"image_id": IMAGE, **said}
+        come_in(database, raw({"schema": SCHEMA, "status": "qualified", "artifact": artifact}))
     come_in(database, raw({"schema": "example/unknown-v1"}))
     assert findings(database, settings) == []

@@ -51,7 +51,8 @@ class Appended:
         created: the bytes are new.
         place: where they stood, if they are new there.
         new_axes: axes on which their image got a value it did not have.
-        is_second: on one of these the image has another value.
+        is_second: another document says something of the image's identity too. From now on this one is
+            asked beside it about every axis, those on which it is not the first included.
     """
 
     facts: DocumentFacts
