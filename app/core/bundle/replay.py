@@ -89,15 +89,18 @@ class Replay:
     def finish(self) -> Iterator[CoreError]:
         """Receipts that were not judged after what was said last: their newest verdicts must still hold.
 
-        What the last entry's transaction brought is left out: its verdicts may lie behind the end.
+        Whom the last entry's transaction concerned is left out: its verdicts may lie behind the end, also
+        where a mark of theirs is older, as every mark of a receipt may be that came in last.
         """
+        marked = self._marked.items() if self._is_whole() else ()
+        late = self._population.marked(mark for mark, (_, at) in marked if at == self._last)
         open_receipts = {
             receipt
-            for mark, (index, at) in (self._marked.items() if self._is_whole() else ())
+            for mark, (index, _) in marked
             for receipt in self._population.marked([mark])
-            if at != self._last and self._judged_at.get(receipt, -1) < index
+            if self._judged_at.get(receipt, -1) < index
         }
-        for receipt in sorted(open_receipts):
+        for receipt in sorted(open_receipts - late):
             current = list(self._standing.of_receipt(receipt))
             if not all(one.again for one in current):
                 continue

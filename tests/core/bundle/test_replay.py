@@ -18,7 +18,15 @@ from app.core.qualify.findings import Outcome, Row
 from app.core.qualify.values import Basis
 from app.core.qualify.verdict import Verdict
 from tests.core.bundle import rig
-from tests.core.evidence_documents import fenced_observation, page_tail, raw, selections, single_restore
+from tests.core.evidence_documents import (
+    IMAGE,
+    fenced_observation,
+    page_tail,
+    raw,
+    selections,
+    single_restore,
+)
+from tests.core.evidence_more import failed_start
 from tests.core.test_claims import claim, raw_of
 
 Lie = Callable[[Verdict], Verdict]
@@ -185,6 +193,17 @@ def test_a_log_that_ends_inside_a_transaction_is_no_finding() -> None:
     while not any(row.view == "receipt" for row in log.leaves[-1].rows):
         log.leaves.pop()
     assert rig.verify(_bundle(log)).exit_code == 0
+
+
+def test_a_log_that_ends_inside_a_transaction_about_what_was_known_is_no_finding() -> None:
+    """What the last receipt is about was spoken of before, when that receipt had not come in."""
+    log = _log(
+        {**failed_start(), "failure_observation": {"image_id": IMAGE, "symptom": "x"}}, single_restore()
+    )
+    while not any(row.view == "receipt" for row in log.leaves[-1].rows):
+        log.leaves.pop()
+    found = rig.verify(_bundle(log))
+    assert (found.exit_code, rig.said(found)) == (0, "")
 
 
 def test_a_claim_about_an_earlier_receipt_must_be_heard(monkeypatch: pytest.MonkeyPatch) -> None:
