@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from app.core.bundle import layout
 from app.core.bundle.archive import Member, bytes_of, chunks_of, lines_of, walk
@@ -12,6 +12,7 @@ from app.core.dsse import fingerprint, open_envelope, parse_public_pem, public_p
 from app.core.errors import CoreError, FormatError, IntegrityError
 
 Report = Callable[[CoreError], None]
+_LONGEST_SUM: Final = 256
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,12 +145,27 @@ def _check_sums(contents: Contents, *, report: Report) -> None:
     expected = RunningDigest()
     for line in layout.sums_lines(listed, contents.receipts):
         expected.update(line)
-    if contents.digests.get(layout.SUMS) != expected.digest():
-        report(
-            IntegrityError(
-                layout.SUMS, expected="a line for every file, in the order of names", found="other lines"
-            )
+    if contents.digests.get(layout.SUMS) == expected.digest():
+        return
+    report(
+        IntegrityError(
+            layout.SUMS, expected="a line for every file, in the order of names", found="other lines"
         )
+    )
+    for receipt in _receipts_of_sums(contents):
+        if receipt not in contents.receipts:
+            path = layout.receipt_path(receipt)
+            report(IntegrityError(path, expected=f"a file, as {layout.SUMS} names it", found="none"))
+
+
+def _receipts_of_sums(contents: Contents) -> Iterator[str]:
+    """The receipts that SHA256SUMS names; all other files the manifest names itself."""
+    if layout.SUMS not in contents.members:
+        return
+    for _, line in contents.lines(layout.SUMS, longest=_LONGEST_SUM):
+        _, _, path = line.decode("ascii", "replace").partition("  ")
+        if receipt := layout.receipt_of(path):
+            yield receipt
 
 
 def csv_records(contents: Contents, path: str) -> int:

@@ -196,4 +196,4 @@ def joined(
             raise IntegrityError(f"row of entry {entry.index}", expected="that entry in full", found="pruned")
         yield entry
     if waiting is not None:
-        raise IntegrityError("rows", expected="rows of entries in order", found=f"one of entry {waiting[0]}")
+        raise IntegrityError("log", expected=f"entry {waiting[0]}, since rows of it are there", found="none")

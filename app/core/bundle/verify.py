@@ -87,13 +87,36 @@ def verify_file(file: BinaryIO, *, options: VerifyOptions, verification: Verific
     _check_signer(fingerprint(public), options=options, verification=verification)
     verification.facts = _facts(manifest)
     if verification.finding_count:
-        return  # what is not what was signed need not be judged
+        # What is not what was signed need not be judged; which entry is missing is said.
+        _report_gap(contents, manifest, verification=verification)
+        return
     try:
         _Checking(contents, manifest, public=public, verification=verification).check(options.checkpoint)
     except CoreError as error:
         verification.report(error)
     except _BENT as error:
         verification.report(_bent("bundle", error))
+
+
+def _report_gap(contents: Contents, manifest: Manifest, *, verification: Verification) -> None:
+    """The first entry that a changed log lacks, as far as it can be read."""
+    named = {file.path: file.sha256 for file in manifest.files}
+    if (
+        layout.ENTRIES not in contents.members
+        or named.get(layout.ENTRIES) == contents.digests[layout.ENTRIES]
+    ):
+        return
+    size = 0
+    try:
+        for place, line in contents.lines(layout.ENTRIES, longest=LONGEST_LINE):
+            entry = parse_entry(line, subject=f"{layout.ENTRIES} at byte {place}")
+            if entry.index != size:
+                break
+            size += 1 << entry.level if isinstance(entry, Subtree) else 1
+    except (CoreError, *_BENT):
+        return  # that it was changed is said already
+    if size < manifest.log.size:
+        verification.report(IntegrityError(f"log entry {size}", expected="it, as signed", found="none"))
 
 
 def _bent(subject: str, error: Exception) -> CoreError:

@@ -52,6 +52,38 @@ def test_a_missing_file_is_found(path: str) -> None:
     assert rig.verify(rig.pack(files)).exit_code == 1
 
 
+@pytest.mark.parametrize("has_key", [False, True])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_receipt_that_is_missing_is_named(place: int, has_key: bool) -> None:
+    """By its digest, whether who took it away could sign again or not."""
+    files = rig.unpack(rig.small())
+    path = sorted(path for path in files if layout.receipt_of(path))[place]
+    del files[path]
+    raw = rig.signed_again(files) if has_key else rig.pack(files)
+    assert f"{path}: expected a file" in rig.said(rig.verify(raw))
+
+
+@pytest.mark.parametrize("keeps_rows", [False, True])
+@pytest.mark.parametrize("has_key", [False, True])
+def test_an_entry_that_is_missing_is_named(has_key: bool, keeps_rows: bool) -> None:
+    """Each of them, taken out with its rows or without."""
+    whole = rig.unpack(rig.small())
+    entries, rows = rig.lines(whole[layout.ENTRIES]), rig.lines(whole[layout.ROWS])
+    for missing in range(len(entries)):
+        files = {**whole, layout.ENTRIES: rig.text_of(entries[:missing] + entries[missing + 1 :])}
+        if not keeps_rows:
+            files[layout.ROWS] = rig.text_of([one for one in rows if one["leaf"] != missing])
+        told = rig.said(rig.verify(rig.signed_again(files) if has_key else rig.pack(files)))
+        if not has_key:
+            assert f"log entry {missing}: expected it, as signed, found none" in told
+        elif missing < len(entries) - 1:
+            assert f"log: expected entry {missing} next, found {missing + 1}" in told
+        elif keeps_rows:
+            assert f"log: expected entry {missing}, since rows of it are there, found none" in told
+        else:
+            assert f"log: expected {len(entries)} entries as signed, found {missing}" in told
+
+
 def test_a_file_too_many_is_found() -> None:
     files = rig.unpack(rig.small())
     files[layout.receipt_path(sha256(b"{}"))] = b"{}"
