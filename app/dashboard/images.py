@@ -27,6 +27,8 @@ from app.dashboard.verdict_words import (
     code_words,
     model_words,
 )
+from app.dashboard.wording import typed
+from app.verdicts.service.current import searched
 from app.verdicts.service.rows import term
 from app.web.deps import ReadSession
 from app.web.paging import COUNTED, Page, PageDep, Total, next_token
@@ -122,7 +124,7 @@ def asked_filters(
 ) -> Asked:
     values = {"tab": tab, "topology": topology, "model": model, "gate": gate, "state": state}
     values |= {"code": code.upper(), "commit": commit.lower(), "text": text}
-    return Asked(**{name: value.replace("\0", "").strip() for name, value in values.items()})
+    return Asked(**{name: typed(value) for name, value in values.items()})
 
 
 @router.get("")
@@ -251,7 +253,7 @@ def read_filters(asked: Asked, *, tab: str) -> tuple[ScopeFilters, list[str]]:
     if asked.gate and gate_known and state_known:
         terms.append(term("gate", f"{asked.gate}={asked.state or GateState.FAILED}"))
     filters = ScopeFilters(
-        outcomes=TABS.get(tab, ()), tp=tp, dcp=dcp, terms=tuple(terms), words=tuple(asked.text.split()[:8])
+        outcomes=TABS.get(tab, ()), tp=tp, dcp=dcp, terms=tuple(terms), words=searched(asked.text)
     )
     return filters, sentences
 

@@ -10,6 +10,7 @@ from fastapi.responses import RedirectResponse
 from app.core.profiles.documents import DocumentKind
 from app.dashboard.access import ProfilesVisitor
 from app.dashboard.templating import page
+from app.dashboard.wording import typed
 from app.db.session import database_time
 from app.profiles import service as profiles
 from app.web.auth import Scope
@@ -44,7 +45,7 @@ class Asked:
 def asked_filters(
     kind: Annotated[str, Query(max_length=40)] = "", text: Annotated[str, Query(max_length=200)] = ""
 ) -> Asked:
-    return Asked(kind=kind.replace("\0", "").strip(), text=text.replace("\0", "").strip())
+    return Asked(kind=typed(kind), text=typed(text))
 
 
 @router.get("")

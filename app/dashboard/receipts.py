@@ -11,6 +11,7 @@ from fastapi.responses import RedirectResponse
 from app.core.qualify.facts import Capability, Kind
 from app.dashboard.access import ImagesVisitor
 from app.dashboard.templating import page
+from app.dashboard.wording import typed
 from app.receipts import service as receipts
 from app.receipts.service import ReceiptFilter
 from app.web.auth import Scope
@@ -52,7 +53,7 @@ def asked_filters(
     image: Annotated[str, Query(max_length=80)] = "",
 ) -> Asked:
     values = {"kind": kind, "capability": capability, "schema": schema, "image": image.lower()}
-    return Asked(**{name: value.replace("\0", "").strip() for name, value in values.items()})
+    return Asked(**{name: typed(value) for name, value in values.items()})
 
 
 @router.get("")

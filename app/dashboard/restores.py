@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 from app.dashboard import queries
 from app.dashboard.access import Visitor
 from app.dashboard.templating import page
-from app.dashboard.wording import verdict_of
+from app.dashboard.wording import typed, verdict_of
 from app.db.session import database_time
 from app.restores.schemas import Outcome, Semantic, State
 from app.restores.service import lists
@@ -74,7 +74,7 @@ def asked_filters(
         semantic=semantic,
         drill=drill,
         node=node,
-        text=_clean(text),
+        text=typed(text),
         since=since,
     )
 
@@ -160,7 +160,3 @@ def _since(text: str, *, now: datetime) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _clean(text: str) -> str:
-    return text.replace("\0", "").strip()

@@ -90,3 +90,9 @@ def verdict_of(restore: Restore) -> Verdict:
     if restore.cancel_requested_at is not None:
         sentence = CALLED_OFF.get(word, sentence)
     return Verdict(word=word, sentence=sentence, open=restore.outcome is None)
+
+
+def typed(text: str) -> str:
+    """A filter as it stands in an address. A NUL, which neither a page nor PostgreSQL can hold, becomes what
+    browsers show for it: left out, the filter would look like one that everything fits."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").strip()

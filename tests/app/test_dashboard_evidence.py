@@ -118,6 +118,11 @@ FILTERED = (
     ("tab=rejected&text=d7d7d7 model", BAD, GOOD),
     ("tab=rejected&text=d7d7d7 zebra", "", BAD),
     ("tab=rejected&text='%20|%20!x%20\\", "", BAD),
+    *(("tab=rejected&text=" + text, "", BAD) for text in ("%00", "...", "%20%00%20.", "%E2%80%AE")),
+    ("tab=rejected&text=%20", BAD, GOOD),
+    ("tab=rejected&model=%00", "", BAD),
+    ("tab=rejected&code=%00", "", BAD),
+    ("tab=rejected&commit=%00", "", BAD),
 )
 NO_FILTERS = (
     ("tab=green", "tab: expected qualified, rejected"),

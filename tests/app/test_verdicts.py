@@ -71,6 +71,11 @@ def test_filters_find_the_same_now_and_at_the_end_of_today(
         ("a & ! | ':*", ["2b", "1a"]),
         ("& ! |", []),
         ("'", []),
+        ("\0", []),
+        (" \0 . \u202e ", []),
+        ("1a1a1a\0", ["1a"]),
+        (" ", ["2b", "1a"]),
+        ("", ["2b", "1a"]),
     ],
 )
 def test_a_search_finds_starts_of_words_and_no_operator(judged: Evidence, q: str, images: list[str]) -> None:

@@ -52,7 +52,10 @@ def verdict_filter(
     commit: Annotated[Words | None, Query(description="source commit in full")] = None,
     code: Annotated[Words | None, Query(description="a finding, with or without its detail")] = None,
     gate: Annotated[Words | None, Query(description="gate=state, for example semantic=failed")] = None,
-    q: Annotated[Words | None, Query(description="words, each as the start of one")] = None,
+    q: Annotated[
+        Words | None,
+        Query(description="words, each as the start of one; other characters alone find nothing"),
+    ] = None,
 ) -> VerdictFilter:
     if gate is not None and "=" not in gate:
         raise _wrong("gate", f"expected gate=state, found {gate}")
@@ -68,7 +71,7 @@ def verdict_filter(
         image_config_id=image,
         receipt_sha256=receipt,
         terms=tuple(term(name, value) for name, value in named.items() if value is not None),
-        search=tuple((q or "").replace("\0", " ").split())[:10],
+        search=current.searched(q or ""),
     )
 
 

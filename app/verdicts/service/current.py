@@ -15,6 +15,21 @@ from app.web.paging import Cursor, Total
 
 # So many scopes of one image are laid side by side.
 MOST_SCOPES: Final = 500
+# A text that is searched for as this is found nowhere: PostgreSQL sees no word in it.
+_NO_WORD: Final = "-"
+MOST_WORDS: Final = 10
+
+
+def searched(text: str) -> tuple[str, ...]:
+    """The words of a search, the first ten, each as the start of one.
+
+    A blank text limits nothing, as the empty field of a form; one of other characters without a word in them
+    is found nowhere: it must not look like one that everything fits.
+    """
+    if not text.strip():
+        return ()
+    words = [word for word in text.replace("\0", " ").split() if any(map(str.isalnum, word))]
+    return tuple(words[:MOST_WORDS]) or (_NO_WORD,)
 
 
 def end_of(day: date) -> datetime:
