@@ -46,11 +46,11 @@ bench: $(DEV) ## Measure (BENCH=restore JSON=FILE); docs/PERFORMANCE.md says wha
 gpu-check: ## Prove and measure the CUDA device (JSON=FILE, ARGS=--quick); without a GPU it says so and leaves with 3
 	@$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) -m tests.gpu.check $(if $(JSON),--json $(JSON)) $(ARGS)
 
-soak: $(DEV) ## 100 restores in one process; ARGS=kill-points: every process killed at every message; ARGS=contract: the API searched; ARGS=bundle: every bit of a bundle flipped
+soak: $(DEV) ## 100 restores in one process; ARGS=kill-points: every process killed at every message; ARGS=contract: the API searched; ARGS=bundle: every bit of a bundle flipped, evidence in hundreds of orders
 	@$(if $(filter contract,$(ARGS)),SPARKGATE_CONTRACT_EXAMPLES=50) $(BIN)/python -m $(if $(filter contract,$(ARGS)),\
 		pytest --timeout 3600 tests/app/test_api_contract.py,$(if $(filter kill-points,$(ARGS)),\
 		pytest -m soak tests/e2e/test_kill_points.py,$(if $(filter bundle,$(ARGS)),\
-		pytest -m soak tests/core/bundle,tests.bench.soak $(ARGS))))
+		pytest -m soak tests/core/bundle tests/app/test_evidence_orders.py,tests.bench.soak $(ARGS))))
 
 clean: ## Remove caches and build output; never data, never .venv
 	rm -rf build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
