@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.cli.client import ApiClient, ApiError, fail, open_api
-from app.cli.import_folder import FoundFile, UnreadableIndex, files_of
+from app.cli.import_folder import FoundFile, NoDocuments, UnreadableIndex, files_of
 from app.cli.import_sending import Done, parts_of, send_file, send_together, sent_in_parts
 from app.cli.progress import progress_line
 from app.config import Settings
@@ -70,7 +70,8 @@ def import_documents(
     """Import evidence documents and judge them; run it again to go on where it stopped.
 
     A folder with an INDEX.json is imported as that names its files' places.
-    Exit codes: 0 everything is in, 1 some documents were refused, 2 usage, or no answer.
+    Exit codes: 0 everything is in, 1 some documents were refused, 2 usage, a folder without
+    documents, or no answer.
     """
     summary = Summary()
     try:
@@ -80,7 +81,7 @@ def import_documents(
             for done in sent_in_parts(parts, send=partial(_send, api), jobs=jobs):
                 _count(summary, *done)
                 say(f"{summary.files} documents, {summary.refused} refused")
-    except (ApiError, OSError, UnreadableIndex) as error:
+    except (ApiError, OSError, NoDocuments, UnreadableIndex) as error:
         fail(error, as_json=as_json, status=2)
     if as_json:
         typer.echo(json.dumps(summary.document()))

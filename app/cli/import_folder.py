@@ -40,18 +40,19 @@ class UnreadableIndex(Exception):
     """An INDEX.json that names no files."""
 
 
+class NoDocuments(Exception):
+    """A folder without anything to import: most likely another one was meant."""
+
+
 def files_of(paths: Sequence[Path], *, repository: str | None, commit: str) -> Iterator[FoundFile]:
     """Every document of the paths: files as they are, ``*.json`` of folders in the order of their names.
 
     Args: repository: of files that no index names; their path is that under the folder given.
 
     Raises:
-        FileNotFoundError: a path is not there.
-        UnreadableIndex: an index is not of the form expected.
+        FileNotFoundError, NoDocuments, UnreadableIndex: see `check_paths`.
     """
-    for path in paths:
-        if not path.exists():
-            raise FileNotFoundError(f"{path}: expected a file or a folder, found nothing")
+    check_paths(paths, ends=(".json",), names="file")
     for path in paths:
         if path.is_file():
             place = Place(repository=repository, path=path.name, commit=commit) if repository else None
@@ -60,6 +61,29 @@ def files_of(paths: Sequence[Path], *, repository: str | None, commit: str) -> I
             yield from _indexed(path)
         else:
             yield from _walked(path, repository=repository, commit=commit)
+
+
+def check_paths(paths: Sequence[Path], *, ends: tuple[str, ...], names: str) -> None:
+    """Return if there is something to import at each of them; asked before anything is sent.
+
+    Args: ends: of the names of files that are wanted; names: see `index_entries`.
+
+    Raises:
+        FileNotFoundError: a path is not there.
+        NoDocuments: a folder has no such files, or an index that lists none.
+        UnreadableIndex: an index is not of the form expected.
+    """
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: expected a file or a folder, found nothing")
+        if path.is_file():
+            continue
+        index = path / INDEX_NAME
+        if index.is_file():
+            if not index_entries(index, names=names):
+                raise NoDocuments(f"no documents found in {path}: its {INDEX_NAME} lists none")
+        elif next(files_below(path, ends=ends), None) is None:
+            raise NoDocuments(f"no documents found in {path}: expected files *{', *'.join(ends)}")
 
 
 def _walked(folder: Path, *, repository: str | None, commit: str) -> Iterator[FoundFile]:

@@ -18,8 +18,10 @@ from app.cli.client import ApiClient, ApiError, fail, open_api
 from app.cli.import_folder import (
     INDEX_NAME,
     FoundFile,
+    NoDocuments,
     Place,
     UnreadableIndex,
+    check_paths,
     files_below,
     index_entries,
     inside,
@@ -71,7 +73,8 @@ def import_profiles(
 
     Of folders every *.json, *.env and *.env.example is taken; a folder with an INDEX.json as that names its
     files. JSON of other kinds is counted and left out.
-    Exit codes: 0 everything is in, 1 some documents were refused, 2 usage, or no answer.
+    Exit codes: 0 everything is in, 1 some documents were refused, 2 usage, a folder without
+    documents, or no answer.
     """
     summary = Summary()
     try:
@@ -81,7 +84,7 @@ def import_profiles(
             for done in sent(files, send=partial(_send, api), jobs=jobs):
                 _count(summary, *done)
                 say(f"{summary.files} files, {summary.refused} refused")
-    except (ApiError, OSError, UnreadableIndex) as error:
+    except (ApiError, OSError, NoDocuments, UnreadableIndex) as error:
         fail(error, as_json=as_json, status=2)
     if as_json:
         typer.echo(json.dumps(summary.document()))
@@ -94,12 +97,10 @@ def profile_files(paths: Sequence[Path], *, repository: str, commit: str) -> Ite
     """Every file to import, with its place: a template is found by the last part of its path.
 
     Raises:
-        FileNotFoundError: a path is not there.
+        FileNotFoundError, NoDocuments: see `check_paths`.
         UnreadableIndex: an index is not of the form expected, or names a file outside its folder.
     """
-    for path in paths:
-        if not path.exists():
-            raise FileNotFoundError(f"{path}: expected a file or a folder, found nothing")
+    check_paths(paths, ends=(".json", *TEMPLATE_ENDS), names="path")
     for path in paths:
         if path.is_file():
             yield FoundFile(path=path, place=Place(repository=repository, path=path.name, commit=commit))

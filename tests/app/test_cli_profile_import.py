@@ -94,3 +94,24 @@ def test_the_real_folder_is_imported_whole(api: OverTestClient) -> None:
     assert told["kinds"]["template_set"] == 1
     missing = run("profile", "import", "/nowhere", "--json")
     assert missing.exit_code == 2
+
+
+@pytest.mark.parametrize("index", [None, '{"files": []}'])
+def test_a_folder_without_documents_is_said_to_be_one(
+    api: OverTestClient, folder: Path, tmp_path: Path, database: Database, index: str | None
+) -> None:
+    """Also beside one that has some: then nothing is sent, so that what was mistyped is not missed."""
+    empty = tmp_path / "empty"
+    (empty / "deep").mkdir(parents=True)
+    (empty / "deep" / "notes.txt").write_text("no document")
+    if index is not None:
+        (empty / "INDEX.json").write_text(index)
+    for given in ([str(empty)], [str(folder), str(empty)]):
+        said = run("profile", "import", *given)
+        assert (said.exit_code, said.stdout) == (2, "")
+        assert f"no documents found in {empty}" in said.stderr
+        told = run("profile", "import", *given, "--json")
+        assert told.exit_code == 2
+        assert json.loads(told.stdout)["error"].startswith(f"no documents found in {empty}")
+    with database.reading() as session:
+        assert session.query(ProfileDocument).count() == 0
