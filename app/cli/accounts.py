@@ -19,7 +19,10 @@ _MOST: Final = 10_000
 
 @accounts_app.command()
 def create(name: Name, preset: Preset = "viewer", as_json: AsJson = False) -> None:
-    """Make an account without a password; `password` sets one."""
+    """Make an account without a password; `password` sets one.
+
+    Exit codes: 0 done, 2 usage, refused or no database.
+    """
     with beside() as session:
         row = service.create_account(session, name=name, password=None, scopes=_scopes(preset))
         _say(row, as_json=as_json)
@@ -27,7 +30,10 @@ def create(name: Name, preset: Preset = "viewer", as_json: AsJson = False) -> No
 
 @accounts_app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List accounts, newest first, and what each lacks of its preset as it is by now."""
+    """List accounts, newest first, and what each lacks of its preset as it is by now.
+
+    Exit codes: 0 done, 2 usage, refused or no database.
+    """
     with beside() as session:
         shown = [_shown(row) for row in service.list_accounts(session, after=None, limit=_MOST)]
     if as_json:
@@ -47,7 +53,10 @@ def change(
     disable: Annotated[bool | None, typer.Option("--disable/--enable", help="End or allow its use.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give an account other scopes, disable it or enable it again; its keys follow at once."""
+    """Give an account other scopes, disable it or enable it again; its keys follow at once.
+
+    Exit codes: 0 done, 2 usage, refused or no database.
+    """
     if preset is None and disable is None:
         refuse("change: expected --preset, --disable or --enable, found none")
     with beside() as session:
@@ -59,7 +68,10 @@ def change(
 
 @accounts_app.command()
 def password(name: Name, as_json: AsJson = False) -> None:
-    """Set a password: asked for at a terminal, else the first line of stdin; never an argument."""
+    """Set a password: asked for at a terminal, else the first line of stdin; never an argument.
+
+    Exit codes: 0 done, 2 usage, refused or no database.
+    """
     if sys.stdin.isatty():
         text = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:

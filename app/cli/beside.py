@@ -6,6 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.config import Settings
@@ -27,6 +28,8 @@ def beside() -> Iterator[Session]:
             yield session
     except AppError as error:
         refuse(error.detail)
+    except SQLAlchemyError as error:
+        refuse(f"database: {str(error).splitlines()[0]}")
     finally:
         database.dispose()
 

@@ -40,7 +40,11 @@ def demo(
     url: Annotated[str | None, typer.Option(help="The control plane.")] = None,
     api_key_file: Annotated[Path | None, typer.Option(help="File with an API key.")] = None,
 ) -> None:
-    """Make a four-rank store, restore it through REST and Celery, read the pages back; then a drill."""
+    """Make a four-rank store, restore it through REST and Celery, read the pages back; then a drill.
+
+    Exit codes: 0 restored, and the drill's fault was caught; 1 it was not, or something was refused or did
+    not answer; 2 usage.
+    """
     settings = Settings()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     folder = (store or _served_folder(settings)).absolute()

@@ -26,7 +26,10 @@ def create(
     days: Annotated[int, typer.Option(min=1, max=MOST_DAYS, help="How long it is good.")] = 90,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key and print it, once; only its hash is kept."""
+    """Make a key and print it, once; only its hash is kept.
+
+    Exit codes: 0 done, 2 usage, refused or no database.
+    """
     if preset not in PRESETS:
         refuse(f"preset: expected one of {', '.join(PRESETS)}, found {preset}")
     scopes: frozenset[Scope] = PRESETS[preset] if preset != "admin" else PRESETS["admin"] - PRESETS["worker"]
@@ -45,7 +48,10 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="The newest so many.")] = 200,
     as_json: AsJson = False,
 ) -> None:
-    """List keys, newest first: id, owner, label, scopes, and until when each is good."""
+    """List keys, newest first: id, owner, label, scopes, and until when each is good.
+
+    Exit codes: 0 done, 2 usage, refused or no database.
+    """
     with beside() as session:
         rows = service.list_keys(session, account_name=account, after=None, limit=limit)
         now = database_time(session)
@@ -64,7 +70,10 @@ def revoke(
     label: Annotated[str, typer.Argument(help="The label given at creation, or a key's id.")],
     as_json: AsJson = False,
 ) -> None:
-    """Revoke the key with this id, or every live key with this label."""
+    """Revoke the key with this id, or every live key with this label.
+
+    Exit codes: 0 done, 2 usage, refused or no database.
+    """
     with beside() as session:
         key_id = _uuid(label)
         if key_id is None:

@@ -57,6 +57,7 @@ def checkpoint(
     """Print the head of now, signed with SPARKGATE_LEDGER_KEY_FILE; an auditor keeps it for --against.
 
     Bundles are verified with it too, and with the key's fingerprint, which is said beside it.
+    Exit codes: 0 done, 2 usage, refused or no database.
     """
     with _database() as (database, signer), database.transaction() as session:
         note = proofs.checkpoint(session, size=size, signer=signer)
@@ -89,7 +90,10 @@ def entries(
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many at most.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List entries: when what happened, by whom, and how many rows it covers."""
+    """List entries: when what happened, by whom, and how many rows it covers.
+
+    Exit codes: 0 done, 2 usage, refused or no database.
+    """
     with _database() as (database, _), database.reading() as session:
         rows, size = proofs.entries(session, start=start, limit=limit)
         if as_json:

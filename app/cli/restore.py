@@ -45,9 +45,10 @@ def start(
     api_key_file: KeyFile = None,
     as_json: Json = False,
 ) -> None:
-    """Order a restore on all ranks. Exit: 0 restored, 1 corrupt, 2 refused, 3 incomplete, 5 failed.
+    """Order a restore on all ranks.
 
-    A drill: 0 its fault was caught and named, 6 it was not.
+    Exit codes: 0 restored, 1 corrupt, 2 refused, 3 incomplete, 5 failed;
+    of a drill 0 its fault was caught and named, 6 it was not.
     """
     try:
         api = open_api(Settings(), url=url, api_key_file=api_key_file)
@@ -70,7 +71,10 @@ def show(
     api_key_file: KeyFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show one restore. Exit: 0 shown, 2 not there, or no answer."""
+    """Show one restore.
+
+    Exit codes: 0 shown, 2 not there, or no answer.
+    """
     try:
         restore = open_api(Settings(), url=url, api_key_file=api_key_file).get(
             f"/api/v1/restores/{restore_id}"
@@ -89,7 +93,10 @@ def cancel(
     api_key_file: KeyFile = None,
     as_json: Json = False,
 ) -> None:
-    """Call a restore off, unless publish is decided. Exit: 0 cancelled, 2 refused or too late."""
+    """Call a restore off, unless publish is decided.
+
+    Exit codes: 0 cancelled, 2 refused or too late.
+    """
     try:
         api = open_api(Settings(), url=url, api_key_file=api_key_file)
         restore = api.post(f"/api/v1/restores/{restore_id}/cancel", body={"reason": reason})
@@ -108,7 +115,10 @@ def retry(
     api_key_file: KeyFile = None,
     as_json: Json = False,
 ) -> None:
-    """Try a restore again as a new one, linked to it. Exit: as ``start``."""
+    """Try a restore again as a new one, linked to it.
+
+    Exit codes: as of ``start``.
+    """
     try:
         api = open_api(Settings(), url=url, api_key_file=api_key_file)
         restore = api.post(f"/api/v1/restores/{restore_id}/retry", key=str(uuid4()))

@@ -4,10 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from app.cli import cli
 from app.cli.client import ApiError, open_api
 from app.config import Settings
 
@@ -122,3 +126,32 @@ def test_what_is_no_address_is_told_as_that(tmp_path: Path) -> None:
             ApiError, match=r"expected the address of a control plane, found http://127\.0\.0\.1:9\.x"
         ):
             open_api(installed(tmp_path), url="http://127.0.0.1:9.x", api_key_file=key)
+
+
+def commands(group: Any, *names: str) -> Iterator[tuple[str, str]]:
+    """Every command below a group, with its help."""
+    for name, one in group.commands.items():
+        if hasattr(one, "commands"):
+            yield from commands(one, *names, name)
+        else:
+            yield " ".join((*names, name)), one.help or ""
+
+
+# They run until they are stopped, or are a step of setting up whose only code is whether it worked.
+WITHOUT_CODES = {"up", "worker", "migrate", "bootstrap"}
+
+
+def test_every_command_says_its_exit_codes() -> None:
+    silent = {name for name, said in commands(typer.main.get_command(cli)) if "Exit codes: " not in said}
+    assert silent == WITHOUT_CODES
+
+
+@pytest.mark.parametrize("arguments", [("keys", "list"), ("accounts", "list"), ("keys", "revoke", "x")])
+def test_a_database_that_is_away_is_said_without_a_traceback(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    done = run(*arguments, home=tmp_path, DATABASE_URL="postgresql+psycopg://nobody:secret@127.0.0.1:1/none")
+    assert done.returncode == 2
+    assert done.stderr.startswith("database: ")
+    assert "Traceback" not in done.stderr
+    assert "secret" not in done.stderr
