@@ -12,11 +12,12 @@ from app.db.session import Database
 from app.evidence.service import reading
 from app.evidence.service.request import ExportOrder, request_export
 from app.ledger.service.signing import read_signer
-from app.receipts.service import Submission
+from app.receipts.service import Origin, Submission
 from app.receipts.service.stored import facts_of_bytes
 from app.verdicts.service.submit import submit_many
 from tests.app.evidence_documents import IMAGE, SCHEMA, publication, raw, receipt
 from tests.app.evidence_exports import with_key
+from tests.core import evidence_more as more
 from workers.bundle_builder import BundleBuilder
 
 PATIENCE_S = 60
@@ -29,7 +30,19 @@ def settings(settings: Settings, tmp_path: Path) -> Settings:
 
 def come_in(database: Database, *documents: bytes) -> None:
     """Together."""
-    submissions = [Submission(raw=one, facts=facts_of_bytes(one), origin=None) for one in documents]
+    place_in(database, *((one, "") for one in documents))
+
+
+def place_in(database: Database, *documents: tuple[bytes, str]) -> None:
+    """Together, each with the path it stands at."""
+    submissions = [
+        Submission(
+            raw=one,
+            facts=facts_of_bytes(one),
+            origin=Origin(repository="lab", path=path) if path else None,
+        )
+        for one, path in documents
+    ]
     with database.transaction() as session:
         submit_many(session, submissions=submissions, by="ada", grade=Basis.SELF_CONSISTENT)
 
@@ -77,5 +90,16 @@ def test_an_image_whose_identity_is_not_one(database: Database, settings: Settin
     ):
         artifact = {"image_id": IMAGE, **said}
         come_in(database, raw({"schema": SCHEMA, "status": "qualified", "artifact": artifact}))
+    come_in(database, raw({"schema": "example/unknown-v1"}))
+    assert findings(database, settings) == []
+
+
+def test_the_same_bytes_at_two_places_at_once(database: Database, settings: Settings) -> None:
+    """Whoever points to the first of the places is judged again, too."""
+    linking = more.split_page()
+    linking["measurement"] |= {"client_result_path": "answers.json", "client_result_sha256": "12" * 32}
+    place_in(database, (raw(linking), "runs/split.json"))
+    answers = raw({"schema": "example/answers-v1"})
+    place_in(database, (answers, "runs/answers.json"), (answers, "copies/answers.json"))
     come_in(database, raw({"schema": "example/unknown-v1"}))
     assert findings(database, settings) == []

@@ -137,7 +137,10 @@ def concerned(
 
     Args: told: what was asked once they were kept, with their locks held.
     """
-    by_key = {one.facts.sha256: _changed_keys(session, one) for one in appended}
+    by_key: dict[str, list[str]] = {}
+    for one in appended:
+        # The same bytes may have come in at several places at once.
+        by_key.setdefault(one.facts.sha256, []).extend(_changed_keys(session, one))
     second = {known(one.facts.subject.image) for one in appended if one.is_second}
     for one in appended:
         image = known(one.facts.subject.image)
