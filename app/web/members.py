@@ -64,14 +64,18 @@ class _OnceRequest(Request):
         return self._json
 
 
+def _reading_once(route: APIRoute) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    answer = APIRoute.get_route_handler(route)
+
+    async def answer_once(request: Request) -> Response:
+        return await answer(_OnceRequest(request.scope, request.receive, request._send))
+
+    return answer_once
+
+
 class _Route(APIRoute):
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def handle_once(request: Request) -> Response:
-            return await handle(_OnceRequest(request.scope, request.receive, request._send))
-
-        return handle_once
+    # FastAPI's name for it.
+    get_route_handler = _reading_once
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
