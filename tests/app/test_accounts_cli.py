@@ -98,7 +98,8 @@ BEFORE_PROFILES = BEFORE_DRILLS - {Scope.PROFILES_READ, Scope.PROFILES_WRITE}
         (frozenset({Scope.ADMIN}), "admin", []),
         (PRESETS["admin"] - {Scope.DRILLS_WRITE}, "admin", []),
     ],
-    ids=str,
+    # Sets have no order that every process shares.
+    ids=lambda one: "+".join(sorted(one)) if isinstance(one, frozenset) else str(one),
 )
 def test_the_list_says_what_an_account_lacks_of_its_preset(
     run: Run, database: Database, scopes: frozenset[Scope], preset: str | None, lacks: list[str]
