@@ -145,11 +145,13 @@ def _local_key(settings: Settings) -> str:
 
 
 def _local_address(settings: Settings) -> str:
-    """Where `sparkgate up` says it listens, if it runs here; else where it is set to listen."""
+    """Where `sparkgate up` says it listens, if it runs here; else where its settings say, as in a container:
+    they and the key are then of one installation."""
     try:
         return str(json.loads((settings.home / "up.json").read_text())["address"])
     except (OSError, ValueError, KeyError, TypeError):
-        return f"http://127.0.0.1:{settings.port}"
+        is_said = "control_url" in settings.model_fields_set
+        return settings.control_url if is_said else f"http://127.0.0.1:{settings.port}"
 
 
 def _origin(address: str) -> tuple[str, str, int | None, str]:

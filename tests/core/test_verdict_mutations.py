@@ -40,7 +40,6 @@ FREE = {
     r"(/cases/\*)?/subject/workload/(kv_dtype|storage_mode|speculation).*": "no axis of the scope key",
     r"(/cases/\*)?/subject/workload/(configured_schema|cache_enabled).*": "no axis of the scope key",
     r"/subject/topology/pp.*": "no axis of the scope key",
-    r"/subject/topology/(tp|dcp)/pointer": "another place says the same",
     r"(/cases/\*)?/subject/target/alias.*": "an alias beside an identity",
     r"/subject/builder_commit.*": "the builder is no axis of the scope key",
     r"/subject/same_on_every_rank.*": "said or not, ranks name no other image; identity is then attested",
