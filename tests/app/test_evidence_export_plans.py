@@ -58,4 +58,5 @@ def test_a_page_of_exports_reads_a_page_at_any_depth(filled: Engine) -> None:
 
 def test_an_instant_is_found_by_few_entries(filled: Engine) -> None:
     at = START + timedelta(minutes=12_345)
-    assert rows_read(filled, partial(extent.first_from, at=at, size=ROWS)) <= ROWS.bit_length()
+    # The whole log, and then a half each time.
+    assert rows_read(filled, partial(extent.first_from, at=at, size=ROWS)) <= 1 + ROWS.bit_length()
