@@ -106,6 +106,14 @@ def test_the_local_key_goes_to_the_local_address_only(tmp_path: Path, url: str, 
     assert open_api(settings, url=url, api_key_file=tmp_path / "key").base_url == url
 
 
+def test_without_up_json_the_local_key_goes_where_the_settings_say(tmp_path: Path) -> None:
+    """As in a container: its settings and its key are of one installation, and nowhere is `sparkgate up`."""
+    settings = installed(tmp_path, control_url="http://web:8080")
+    assert open_api(settings, url=None, api_key_file=None).base_url == "http://web:8080"
+    with pytest.raises(ApiError, match="expected --api-key-file"):
+        open_api(settings, url="http://gate.example:8080", api_key_file=None)
+
+
 @pytest.mark.parametrize(
     "url", [None, "http://127.0.0.1:9000", "http://127.0.0.1:9000/", "http://localhost:9000"]
 )
